@@ -1,0 +1,1 @@
+"""Lethe's engine: generators, classifiers, and the methods that make them forget."""

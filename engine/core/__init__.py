@@ -1,0 +1,1 @@
+"""Plain Python under everything else: no torch at run time, no page, no path."""

@@ -1,0 +1,17 @@
+"""What a user can cause. The text says the value, the rule and the way out, and is shown as it is."""
+
+
+class UserError(ValueError):
+    """Wrong input, with a sentence that helps."""
+
+
+class MissingAsset(UserError):
+    """A pretrained network is not on this machine yet."""
+
+
+class DamagedFile(UserError):
+    """A file that is not what its name says, or was cut off."""
+
+
+class Mismatch(UserError):
+    """Two things that do not belong together: a delta and another base, a vault and another network."""

@@ -1,0 +1,19 @@
+"""The one place that chooses a device."""
+
+import torch
+
+from engine.core.errors import UserError
+
+CHOICES = ("auto", "cpu", "cuda", "mps")
+
+
+def choose(name: str = "auto") -> torch.device:
+    """`auto` takes the fastest that is there; asking for one that is not there is an error, not a fallback."""
+    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if present[kind]))
+    if name not in present:
+        raise UserError(f"unknown device {name!r}; known: {', '.join(CHOICES)}")
+    if not present[name]:
+        raise UserError(f"this machine has no {name} device that torch can use; try --device auto")
+    return torch.device(name)

@@ -1,0 +1,1 @@
+"""From a photo to codes of a generator."""
