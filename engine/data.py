@@ -42,3 +42,12 @@ class Request:
     label: str
     retain: LatentBatch | ImageSet | None = None
     extra: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def to(self, device) -> "Request":
+        """Codes go to the model's device; images stay in memory and travel batch by batch."""
+
+        def move(part):
+            return part.to(device) if isinstance(part, LatentBatch) else part
+
+        extra = {name: value.to(device) for name, value in self.extra.items()}
+        return Request(move(self.forget), self.label, move(self.retain), extra)

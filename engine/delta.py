@@ -4,7 +4,8 @@ import copy
 import fnmatch
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from engine.core.errors import DamagedFile, Mismatch
+from engine.core.knobs import values
 from engine.files import save_tensors
 
 FORMAT = 1
@@ -23,17 +25,23 @@ FORMAT = 1
 class Card:
     """The JSON in a delta's header: what was forgotten, how, and on exactly which weights."""
 
-    base: str  # fingerprint of the exact weights it was trained on
-    base_name: str
-    method: str
     knobs: Mapping[str, object]
     request: str  # human words, never the photo
+    base: str = ""  # fingerprint of the exact weights it was trained on; this and the next three are stamped by Studio
+    base_name: str = ""
+    method: str = ""
+    on_top_of: Sequence[str] = ()  # ids of the deltas that were applied when it was trained
     role: str = "forget"  # forget | recover | task
     op: str = "add"  # add | mask | set
     reads: Sequence[str] = ()  # ids of deltas whose weights it relies on
     scalars: Mapping[str, float] = field(default_factory=dict)
     created: str = ""
     format: int = FORMAT
+
+    @classmethod
+    def draft(cls, method: object, request: str, **scalars: float) -> "Card":
+        """What a method knows of its own run."""
+        return cls(knobs=values(method), request=request, scalars=scalars)
 
 
 @dataclass(frozen=True)
@@ -67,15 +75,30 @@ class Delta:
 
     @classmethod
     def load(cls, path: Path) -> "Delta":
-        try:
-            with safe_open(path, framework="pt") as file:
-                card = json.loads((file.metadata() or {})["card"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
-            raise DamagedFile(f"{path.name} is not a delta of this studio, or was cut off ({error})") from error
-        if card.get("format") != FORMAT:
-            raise DamagedFile(f"{path.name} has format {card.get('format')}; this version reads format {FORMAT}")
-        return cls(Card(**card), tensors)
+        with _opened(path) as file:
+            return cls(_card(file), {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 (not a dict)
+
+    @staticmethod
+    def read_card(path: Path) -> Card:
+        """The header only: quick even for a large delta."""
+        with _opened(path) as file:
+            return _card(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator:
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        raise DamagedFile(f"{path.name} is not a delta of this studio, or was cut off ({error})") from error
+
+
+def _card(file) -> Card:
+    card = json.loads((file.metadata() or {})["card"])
+    if card.get("format") != FORMAT:
+        raise ValueError(f"format {card.get('format')}; this version reads format {FORMAT}")
+    return Card(**card)
 
 
 def compose(base: nn.Module, deltas: Iterable[Delta]) -> nn.Module:

@@ -1,0 +1,74 @@
+"""Lethe: an unlearning studio. `python app.py` serves the page; `python app.py <verb>` works without one."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+# Before gradio is imported by anyone: nothing calls out.
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+if Path("/dev/shm").is_dir():  # uploads stay in memory where the system has a place for that
+    os.environ.setdefault("GRADIO_TEMP_DIR", f"/dev/shm/lethe-{os.getuid()}")
+
+from engine.commands import verbs
+from engine.commands.screen import say
+from engine.core.errors import UserError
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code 0: done; 1: the user can mend it, and the sentence says how; 2: the words of the call are off."""
+    args = parser().parse_args(argv)
+    opened = []
+
+    def open_studio():
+        from engine.studio import ROOT, Studio
+
+        opened.append(Studio(args.data or ROOT, args.device))
+        return opened[-1]
+
+    try:
+        if args.verb is None:
+            return serve(args, open_studio)
+        say(verbs[args.verb].run(args, open_studio), as_json=args.json)
+    except UserError as error:
+        print(f"lethe: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        for studio in opened:
+            studio.close()
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--data", type=Path, default=argparse.SUPPRESS, help="data folder (default: checkpoints/)")
+    common.add_argument(
+        "--device", choices=("auto", "cpu", "cuda", "mps"), default=argparse.SUPPRESS, help="default auto"
+    )
+    common.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
+    top = argparse.ArgumentParser(
+        prog="app.py", parents=[common], description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    top.set_defaults(data=None, device="auto", json=False)
+    page = top.add_argument_group("the page")
+    page.add_argument("--host", default="127.0.0.1", help="address to listen on (another than loopback needs --auth)")
+    page.add_argument("--port", type=int, default=7860, help="port (default 7860)")
+    page.add_argument("--auth", metavar="NAME:PASSWORD", help="ask visitors for a name and a password")
+    chosen = top.add_subparsers(dest="verb", metavar="verb", title="verbs (without one, the page is served)")
+    for name, verb in sorted(verbs.items()):
+        verb.arguments(chosen.add_parser(name, parents=[common], help=verb.help, description=verb.help.capitalize()))
+    return top
+
+
+def serve(args: argparse.Namespace, open_studio) -> int:
+    from webui.app import serve as serve_page
+
+    return serve_page(open_studio(), host=args.host, port=args.port, auth=args.auth)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

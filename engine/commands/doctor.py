@@ -1,0 +1,60 @@
+"""`doctor`: what is here, what is missing, and how to get it."""
+
+import importlib.metadata
+import shutil
+from pathlib import Path
+from typing import Any
+
+from engine.commands import Verb, verbs
+from engine.commands.screen import table
+
+PACKAGES = (
+    "torch",
+    "torchvision",
+    "gradio",
+    "lpips",
+    "facenet-pytorch",
+    "pytorch-msssim",
+    "safetensors",
+    "scikit-learn",
+)
+
+
+def arguments(parser: Any) -> None:
+    pass
+
+
+def run(args: Any, open_studio: Any) -> Any:
+    studio = open_studio()
+    rows = [("machine", name, str(value), "") for name, value in studio.machine().items()]
+    rows += [("package", name, *_version(name)) for name in PACKAGES]
+    rows += [("asset", row.name, row.state, row.way_out) for row in _assets()]
+    chromium = shutil.which("chromium")
+    rows.append(("tool", "chromium", chromium or "not installed", "" if chromium else "only the browser tests need it"))
+    rows += [("file", name, "damaged", "delete it on the Recover page") for name in studio.store.damaged()]
+    if _is_tight(studio.store.root):
+        rows.append(("disk", "free space", "under 2 GB", "free some space before a long run"))
+    if args.json:
+        return [dict(zip(("kind", "name", "state", "way out"), row, strict=True)) for row in rows]
+    table(("kind", "name", "state", "way out"), rows)
+    return None
+
+
+def _version(package: str) -> tuple[str, str]:
+    try:
+        return importlib.metadata.version(package), ""
+    except importlib.metadata.PackageNotFoundError:
+        return "missing", "run 'make install'"
+
+
+def _assets() -> list[Any]:
+    from engine import assets
+
+    return assets.status()
+
+
+def _is_tight(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free < 2e9
+
+
+verbs["doctor"] = Verb("say what is here, what is missing and how to get it", arguments, run)

@@ -1,0 +1,203 @@
+"""The record of jobs and their events in SQLite: what a page replays, and what is left after a killed process.
+
+One connection per call: any thread and any process may read. Every process that runs jobs holds a lock file of
+its session; a job whose session nobody holds any more was cut off and becomes "interrupted".
+"""
+
+import fcntl
+import json
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from engine.core.errors import UserError
+
+SCHEMA = """
+create table if not exists job(
+    id text primary key, owner text not null, kind text not null, title text not null, params text not null,
+    state text not null, session text not null, created real not null, started real, finished real,
+    error text, result text);
+create table if not exists event(
+    job text not null, n integer not null, t real not null, data text not null, primary key(job, n));
+create index if not exists job_owner on job(owner, created);
+"""
+
+
+class State(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    DONE = "done"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_live(self) -> bool:
+        return self in (State.QUEUED, State.RUNNING, State.STOPPING)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One job as the log knows it."""
+
+    id: str
+    owner: str
+    kind: str
+    title: str
+    params: dict[str, Any]
+    state: State
+    session: str
+    created: float
+    started: float | None
+    finished: float | None
+    error: str | None
+    result: Any
+
+
+class JobLog:
+    """Jobs and events in one file. Every query about a user's jobs carries the owner."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sessions = path.parent / "sessions"
+        self.session: str | None = None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._connect() as db:
+            db.execute("pragma journal_mode = wal")
+            db.executescript(SCHEMA)
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        try:
+            db = sqlite3.connect(self.path, timeout=10)
+            db.row_factory = sqlite3.Row
+            db.execute("pragma synchronous = normal")
+        except sqlite3.DatabaseError as error:
+            raise UserError(
+                f"{self.path} is not a database of this studio ({error}); move it away and start again"
+            ) from error
+        try:
+            with db:
+                yield db
+        except sqlite3.OperationalError as error:
+            raise UserError(
+                f"the record of runs could not be written ({error}); check the disk, then try again"
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise UserError(f"{self.path} is damaged ({error}); move it away and start again") from error
+        finally:
+            db.close()
+
+    def open_session(self) -> None:
+        """Announces this process as one that runs jobs."""
+        self.sessions.mkdir(parents=True, exist_ok=True)
+        self.session = uuid.uuid4().hex[:12]
+        self._lock = _hold(self.sessions / self.session)
+        self.mark_dead()
+
+    def mark_dead(self) -> None:
+        """Jobs of processes that are gone become interrupted; those of a living one are left alone."""
+        with self._connect() as db:
+            unfinished = db.execute("select distinct session from job where state in ('queued','running','stopping')")
+            for (session,) in unfinished.fetchall():
+                if not session or (session != self.session and not _is_held(self.sessions / session)):
+                    db.execute(
+                        "update job set state='interrupted', finished=? "
+                        "where session=? and state in ('queued','running','stopping')",
+                        (time.time(), session),
+                    )
+
+    def close_session(self) -> None:
+        if self.session:
+            os.close(self._lock)
+            (self.sessions / self.session).unlink(missing_ok=True)
+            self.session = None
+
+    def add(self, owner: str, kind: str, title: str, params: dict[str, Any]) -> str:
+        job = uuid.uuid4().hex[:12]
+        with self._connect() as db:
+            db.execute(
+                "insert into job(id, owner, kind, title, params, state, session, created) values(?,?,?,?,?,?,?,?)",
+                (job, owner, kind, title, json.dumps(params), State.QUEUED, self.session or "", time.time()),
+            )
+        return job
+
+    def mark(self, job: str, state: State, *, error: str | None = None, result: Any = None) -> None:
+        column = {State.RUNNING: "started", State.STOPPING: None, State.QUEUED: None}.get(state, "finished")
+        stamp = f", {column}=?" if column else ""
+        values = [state, error, json.dumps(result), self.session or ""] + ([time.time()] if column else []) + [job]
+        with self._connect() as db:
+            db.execute(f"update job set state=?, error=?, result=?, session=?{stamp} where id=?", values)
+
+    def set_result(self, job: str, result: Any) -> None:
+        """What became of a finished job's result: kept or discarded."""
+        with self._connect() as db:
+            db.execute("update job set result=? where id=?", (json.dumps(result), job))
+
+    def write(self, job: str, data: dict[str, Any]) -> None:
+        with self._connect() as db:
+            db.execute(
+                "insert into event select ?, coalesce(max(n), 0) + 1, ?, ? from event where job = ?",
+                (job, time.time(), json.dumps(data), job),
+            )
+
+    def events(self, job: str, since: int = 0) -> list[tuple[int, float, dict[str, Any]]]:
+        with self._connect() as db:
+            rows = db.execute("select n, t, data from event where job=? and n>? order by n", (job, since)).fetchall()
+        return [(row["n"], row["t"], json.loads(row["data"])) for row in rows]
+
+    def get(self, job: str, owner: str | None = None) -> Row:
+        """One job; with an owner given, somebody else's job is as unknown as one that never was."""
+        with self._connect() as db:
+            row = db.execute("select * from job where id=? and (? is null or owner=?)", (job, owner, owner)).fetchone()
+        if row is None:
+            raise UserError(f"there is no run {job}; the Runs page lists yours")
+        return _row(row)
+
+    def rows(self, owner: str | None = None, limit: int = 200) -> list[Row]:
+        with self._connect() as db:
+            query = "select * from job where (? is null or owner=?) order by created desc limit ?"
+            return [_row(row) for row in db.execute(query, (owner, owner, limit)).fetchall()]
+
+    def place(self, job: str) -> int:
+        """How many jobs are before this one."""
+        with self._connect() as db:
+            query = (
+                "select count(*) from job where state in ('queued','running','stopping') "
+                "and created < (select created from job where id=?)"
+            )
+            return db.execute(query, (job,)).fetchone()[0]
+
+    def delete(self, job: str) -> None:
+        with self._connect() as db:
+            db.execute("delete from event where job=?", (job,))
+            db.execute("delete from job where id=?", (job,))
+
+
+def _row(row: sqlite3.Row) -> Row:
+    fields = dict(row)
+    fields["params"], fields["result"] = json.loads(fields["params"]), json.loads(fields["result"] or "null")
+    return Row(**{**fields, "state": State(fields["state"])})
+
+
+def _hold(path: Path) -> int:
+    handle = os.open(path, os.O_CREAT | os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return handle
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        os.close(_hold(path))
+    except OSError:
+        return True
+    path.unlink(missing_ok=True)
+    return False

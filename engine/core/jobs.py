@@ -1,0 +1,158 @@
+"""One worker thread, one queue. A job outlives the page that asked for it: the log has every event."""
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from engine.core.errors import UserError
+from engine.core.events import Done, Event, Progress, Snapshot, Task
+from engine.core.joblog import JobLog, Row, State
+
+LOG_EVERY = 0.1  # seconds between two plain progress rows; a fast method must not spend its time in the log
+
+
+class Keeper(Protocol):
+    """Where a run's pictures and snapshots go. The job log holds their names only."""
+
+    def preview(self, job: str, step: int, name: str, pixels: Any) -> str: ...
+    def snapshot(self, job: str, step: int, tensors: Any) -> None: ...
+    def trouble(self, job: str, text: str) -> None: ...
+
+
+class Runner:
+    """Runs tasks one after another; pages and command line only watch."""
+
+    def __init__(self, log: JobLog, keeper: Keeper) -> None:
+        self.log, self.keeper = log, keeper
+        self._queue: queue.Queue[tuple[str, Callable[[], Task], Callable[[Any, bool], Any]] | None] = queue.Queue()
+        self._asked: dict[str, str] = {}  # job -> "keep" | "discard"
+        self._changed = threading.Condition()
+        self._worker: threading.Thread | None = None
+
+    def submit(self, job: str, start: Callable[[], Task], finish: Callable[[Any, bool], Any]) -> None:
+        """Queues a job of the log, new or interrupted. `finish(result, was_stopped)` gives what the log keeps of it."""
+        self._ensure_worker()
+        self.log.mark(job, State.QUEUED)
+        self._queue.put((job, start, finish))
+
+    def stop(self, job: str, *, keep: bool) -> None:
+        """Asks a job to end at its next step; `keep` lets it finish with what it has."""
+        row = self.log.get(job)
+        if not row.state.is_live:
+            return
+        self._asked[job] = "keep" if keep else "discard"
+        if row.state is State.RUNNING:
+            self.log.mark(job, State.STOPPING)
+        self._notify()
+
+    def follow(self, job: str, since: int = 0, patience: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Replays what happened after event `since`, then follows until the job has ended."""
+        deadline = None if patience is None else time.monotonic() + patience
+        while True:
+            ended = not self.log.get(job).state.is_live  # asked before reading: nothing can slip in between
+            for n, _, data in self.log.events(job, since):
+                since = n
+                yield n, data
+            if ended or (deadline and time.monotonic() > deadline):
+                return
+            with self._changed:
+                self._changed.wait(0.2)
+
+    def wait(self, job: str) -> Row:
+        """Blocks until the job has ended."""
+        for _ in self.follow(job):
+            pass
+        return self.log.get(job)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Ends the worker; a running job is left to be resumed."""
+        if self._worker and self._worker.is_alive():
+            self._closing = True
+            self._queue.put(None)
+            self._worker.join(timeout)
+
+    _closing = False
+
+    def _ensure_worker(self) -> None:
+        if self._worker is None or not self._worker.is_alive():
+            if self.log.session is None:
+                self.log.open_session()
+            self._closing = False
+            self._worker = threading.Thread(target=self._work, name="lethe-worker", daemon=True)
+            self._worker.start()
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None and not self._closing:
+            job, start, finish = item
+            try:
+                self._run(job, start, finish)
+            except Exception:  # the worker must live on; the job has its own record
+                self.keeper.trouble(job, traceback.format_exc())
+            finally:
+                self._asked.pop(job, None)
+                self._notify()
+
+    def _run(self, job: str, start: Callable[[], Task], finish: Callable[[Any, bool], Any]) -> None:
+        if job in self._asked:
+            self.log.mark(job, State.STOPPED)
+            return
+        self.log.mark(job, State.RUNNING)
+        self._notify()
+        try:
+            outcome, state = self._drive(job, start())
+            if state is not None:
+                kept = None if outcome is None else finish(outcome, state is State.STOPPED)
+                self.log.mark(job, state, result=kept)
+        except UserError as error:
+            self.log.mark(job, State.FAILED, error=str(error))
+        except MemoryError:
+            self.log.mark(job, State.FAILED, error="out of memory: try a smaller batch, or the Quick preset")
+        except Exception as error:
+            self.keeper.trouble(job, traceback.format_exc())
+            line = (
+                f"something went wrong that should not have ({type(error).__name__}); the run's folder has the details"
+            )
+            self.log.mark(job, State.FAILED, error=line)
+
+    def _drive(self, job: str, task: Task) -> tuple[Any, State | None]:
+        """Steps a task to its end, or to where it was asked to stop; None as state means the server is closing."""
+        answer, outcome, last = None, None, 0.0
+        try:
+            while True:
+                event: Event = task.send(answer)
+                if isinstance(event, Done):
+                    outcome = event.result
+                else:
+                    last = self._record(job, event, last)
+                if self._closing and outcome is None:
+                    return None, None
+                asked = self._asked.get(job)
+                if asked == "discard":
+                    return None, State.STOPPED
+                answer = True if asked == "keep" else None
+        except StopIteration:
+            return outcome, State.STOPPED if job in self._asked else State.DONE
+        finally:
+            task.close()
+
+    def _record(self, job: str, event: Progress | Snapshot, last: float) -> float:
+        now = time.monotonic()
+        if isinstance(event, Snapshot):
+            self.keeper.snapshot(job, event.step, event.tensors)
+            self.log.write(job, {"snapshot": event.step})
+        elif event.images or now - last >= LOG_EVERY or event.step in (1, event.total):
+            images = {name: self.keeper.preview(job, event.step, name, pixels) for name, pixels in event.images.items()}
+            scalars = {name: float(value) for name, value in event.scalars.items()}
+            data = {"step": event.step, "total": event.total, "scalars": scalars, "images": images, "note": event.note}
+            self.log.write(job, {name: value for name, value in data.items() if value not in ({}, "")})
+        else:
+            return last
+        self._notify()
+        return now
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()

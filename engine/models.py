@@ -1,0 +1,79 @@
+"""Loaded models: bases once, composed ones in a small cache, and pictures of them as plain arrays."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from engine.delta import compose, fingerprint
+from engine.generators import bases
+from engine.store import Store
+
+KEEP = 4  # composed models in memory
+BATCH = 8  # pictures per forward pass
+
+
+class Models:
+    """Loads on first use, under one lock, so that two pages never load the same weights twice."""
+
+    def __init__(self, store: Store, device: torch.device) -> None:
+        self.store, self.device = store, device
+        self._bases: dict[str, nn.Module] = {}
+        self._prints: dict[str, str] = {}
+        self._composed: OrderedDict[tuple[str, tuple[str, ...]], nn.Module] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def base(self, name: str) -> nn.Module:
+        with self._lock:
+            if name not in self._bases:
+                self._bases[name] = bases[name].load().to(self.device).eval().requires_grad_(False)
+            return self._bases[name]
+
+    def fingerprint(self, name: str) -> str:
+        with self._lock:
+            if name not in self._prints:
+                self._prints[name] = fingerprint(self.base(name))
+            return self._prints[name]
+
+    def with_deltas(self, name: str, deltas: Sequence[str]) -> nn.Module:
+        """The base with these deltas applied in order; the last few are kept ready."""
+        if not deltas:
+            return self.base(name)
+        key = (name, tuple(deltas))
+        with self._lock:
+            if key not in self._composed:
+                self._composed[key] = compose(self.base(name), [self.store.delta(delta) for delta in deltas]).eval()
+                while len(self._composed) > KEEP:
+                    self._composed.popitem(last=False)
+            self._composed.move_to_end(key)
+            return self._composed[key]
+
+    def drop(self, name: str) -> None:
+        """Forgets what is in memory of a base, after it was deleted or imported anew."""
+        with self._lock:
+            self._bases.pop(name, None)
+            self._prints.pop(name, None)
+            self.drop_composed(lambda key: key[0] == name)
+
+    def drop_composed(self, matches: Any) -> None:
+        with self._lock:
+            for key in [key for key in self._composed if matches(key)]:
+                del self._composed[key]
+
+
+@torch.inference_mode()
+def pictures(model: nn.Module, w: Tensor, *, size: int | None = None, yaw: float = 0.0) -> list[np.ndarray]:
+    """HWC uint8 pictures of codes, a few at a time so that memory stays flat."""
+    images = []
+    for part in w.split(BATCH):
+        images.extend(to_pixels(model.synth(part, size=size, yaw=yaw)))
+    return images
+
+
+def to_pixels(image: Tensor) -> np.ndarray:
+    """[-1, 1] floats, NCHW, to uint8, NHWC."""
+    return ((image.detach().clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).cpu().numpy()

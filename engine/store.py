@@ -1,0 +1,207 @@
+"""What lies on disk and where. Nobody else chooses a path.
+
+<data>/studio.sqlite       jobs, events, labels
+<data>/bases/              imported models
+<data>/deltas/             kept forgettings, one safetensors file each
+<data>/active.json         which deltas are applied to which base
+<data>/runs/<job>/         previews, snapshot, request and unkept result of one run
+"""
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from engine.core.errors import DamagedFile, UserError
+from engine.data import ImageSet, LatentBatch, Request
+from engine.delta import Card, Delta
+from engine.files import atomic, save_tensors, sweep
+
+NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
+
+
+class Store:
+    """The user's data folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bases, self.deltas, self.runs = root / "bases", root / "deltas", root / "runs"
+        for folder in (self.bases, self.deltas, self.runs):
+            folder.mkdir(parents=True, exist_ok=True)
+        sweep(self.deltas)
+        sweep(self.bases)
+
+    @property
+    def database(self) -> Path:
+        return self.root / "studio.sqlite"
+
+    def claim(self) -> None:
+        """Makes this process the only server on this folder; a second one is refused."""
+        self._claim = os.open(self.root / "server.lock", os.O_CREAT | os.O_RDWR)
+        try:
+            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(
+                f"another Lethe server already uses {self.root}; use that one, or start this with --data OTHER_FOLDER"
+            ) from error
+
+    # Deltas
+
+    def put(self, delta: Delta) -> str:
+        """Keeps a delta and gives its id."""
+        name = f"{datetime.now():%Y%m%d}-{delta.card.method}-{secrets.token_hex(2)}"
+        delta.save(self.deltas / f"{name}.safetensors")
+        return name
+
+    def delta(self, name: str) -> Delta:
+        return Delta.load(self._delta_path(name))
+
+    def cards(self, base: str | None = None) -> dict[str, Card]:
+        """Ids and cards of the kept deltas, oldest first; a damaged file is left out here and named by `damaged`."""
+        cards = {}
+        for path in sorted(self.deltas.glob("*.safetensors"), key=lambda path: path.stat().st_mtime):
+            try:
+                card = Delta.read_card(path)
+            except DamagedFile:
+                continue
+            if base is None or card.base_name == base:
+                cards[path.stem] = card
+        return cards
+
+    def damaged(self) -> list[str]:
+        """Delta files that cannot be read."""
+        return [path.name for path in sorted(self.deltas.glob("*.safetensors")) if path.stem not in self.cards()]
+
+    def delete_delta(self, name: str) -> None:
+        self._delta_path(name).unlink()
+        active = self._read_active()
+        self._write_active({base: [d for d in names if d != name] for base, names in active.items()})
+
+    def _delta_path(self, name: str) -> Path:
+        path = self.deltas / f"{checked(name)}.safetensors"
+        if not path.exists():
+            raise UserError(f"there is no erasure {name}; the Recover page lists them")
+        return path
+
+    # Which deltas are applied
+
+    def active(self, base: str) -> list[str]:
+        return [name for name in self._read_active().get(base, []) if (self.deltas / f"{name}.safetensors").exists()]
+
+    def activate(self, base: str, names: Sequence[str]) -> None:
+        for name in names:
+            self._delta_path(name)
+        self._write_active(self._read_active() | {base: list(names)})
+
+    def _read_active(self) -> dict[str, list[str]]:
+        path = self.root / "active.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def _write_active(self, active: Mapping[str, list[str]]) -> None:
+        with atomic(self.root / "active.json") as file:
+            file.write(json.dumps(active, indent=1).encode())
+
+    # Runs (this class is the Keeper that core.jobs asks for)
+
+    def run_folder(self, job: str) -> Path:
+        return self.runs / checked(job)
+
+    def preview(self, job: str, step: int, name: str, pixels: np.ndarray) -> str:
+        file_name = f"{step:06d}-{checked(name)}.webp"
+        with atomic(self.run_folder(job) / file_name) as file:
+            Image.fromarray(pixels).save(file, "webp", quality=88)
+        return file_name
+
+    def snapshot(self, job: str, step: int, tensors: Mapping[str, Any]) -> None:
+        save_tensors(self.run_folder(job) / "snapshot.safetensors", tensors, {"step": str(step)})
+
+    def read_snapshot(self, job: str) -> dict[str, Any] | None:
+        path = self.run_folder(job) / "snapshot.safetensors"
+        return _load(path) if path.exists() else None
+
+    def trouble(self, job: str, text: str) -> None:
+        with atomic(self.run_folder(job) / "trouble.txt") as file:
+            file.write(text.encode())
+
+    def save_request(self, job: str, request: Request) -> None:
+        """The codes a run works on, so that it can go on after a crash. Personal data: see `forget_request`."""
+        tensors = {f"extra.{name}": value for name, value in request.extra.items()}
+        words = {"label": request.label}
+        for part in ("forget", "retain"):
+            batch = getattr(request, part)
+            if isinstance(batch, LatentBatch):
+                tensors[f"{part}.w"], words[part] = batch.w, batch.origin
+            elif isinstance(batch, ImageSet):
+                tensors |= {f"{part}.x": batch.x, f"{part}.y": batch.y}
+                words[part] = json.dumps(batch.classes)
+        save_tensors(self.run_folder(job) / "request.safetensors", tensors, words)
+
+    def read_request(self, job: str) -> Request | None:
+        path = self.run_folder(job) / "request.safetensors"
+        if not path.exists():
+            return None
+        tensors, words = _load(path), _metadata(path)
+        parts: dict[str, Any] = {"forget": None, "retain": None}
+        for part in parts:
+            if f"{part}.w" in tensors:
+                parts[part] = LatentBatch(tensors[f"{part}.w"], words[part])
+            elif f"{part}.x" in tensors:
+                parts[part] = ImageSet(tensors[f"{part}.x"], tensors[f"{part}.y"], tuple(json.loads(words[part])))
+        extra = {name.removeprefix("extra."): value for name, value in tensors.items() if name.startswith("extra.")}
+        return Request(parts["forget"], words["label"], parts["retain"], extra)
+
+    def forget_request(self, job: str) -> None:
+        """A finished run needs neither its codes nor its snapshot."""
+        for name in ("request", "snapshot"):
+            (self.run_folder(job) / f"{name}.safetensors").unlink(missing_ok=True)
+
+    def put_result(self, job: str, deltas: Sequence[Delta]) -> list[str]:
+        """Unkept results wait in the run's folder."""
+        for index, delta in enumerate(deltas):
+            delta.save(self.run_folder(job) / f"result-{index}.safetensors")
+        return [f"result-{index}" for index in range(len(deltas))]
+
+    def results(self, job: str) -> list[Delta]:
+        return [Delta.load(path) for path in sorted(self.run_folder(job).glob("result-*.safetensors"))]
+
+    def discard_result(self, job: str) -> None:
+        for path in self.run_folder(job).glob("result-*.safetensors"):
+            path.unlink()
+
+    def delete_run(self, job: str) -> None:
+        shutil.rmtree(self.run_folder(job), ignore_errors=True)
+
+
+def checked(name: str) -> str:
+    """A name that is safe as a file name; anything else is refused, not repaired."""
+    if not NAME.match(name):
+        raise UserError(f"{name!r} is not a name: use up to 64 small letters, digits, dots, dashes and underscores")
+    return name
+
+
+def _load(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise DamagedFile(
+            f"{path.name} of run {path.parent.name} cannot be read ({error}); start the run again"
+        ) from error
+
+
+def _metadata(path: Path) -> dict[str, str]:
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return file.metadata() or {}
