@@ -7,7 +7,7 @@ finished and is never fetched again, and a row without one leaves nothing behind
 
 import hashlib
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,9 @@ from engine.core.events import Done, Event, Progress, Task
 from engine.files import atomic, save_tensors
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
+    from torch.nn import Module
 
 FOLDER = Path(__file__).resolve().parents[1] / "checkpoints" / "assets"
 WAY_OUT = "run 'python app.py assets fetch'"
@@ -241,6 +243,11 @@ def state(asset: Asset, folder: Path = FOLDER) -> State:
     return "present" if same else "missing"
 
 
+def is_present(name: str) -> bool:
+    """The quick look, by name: what needs the network may be offered or must be shown as unavailable."""
+    return state(row(name)) == "present"
+
+
 def status(folder: Path = FOLDER, table: Sequence[Asset] = TABLE) -> list[Status]:
     """Every row with its state, in the order of the table."""
     found = []
@@ -251,13 +258,18 @@ def status(folder: Path = FOLDER, table: Sequence[Asset] = TABLE) -> list[Status
 
 
 def verify(folder: Path = FOLDER, table: Sequence[Asset] = TABLE) -> Task:
-    """Reads every finished file and compares its sha256 with its card. Done holds the list of `Status`."""
+    """Reads every finished file and compares its sha256 with its card. Done holds the list of `Status`.
+
+    A damaged row loses its card, so that the next fetch makes it anew.
+    """
     found = []
     for number, seen in enumerate(status(folder, table), 1):
         verdict = seen.state
         if verdict == "present":
             card = json.loads(_card(seen.asset, folder).read_text("utf8"))
-            verdict = "present" if _sha256(_weights(seen.asset, folder)) == card["weights"] else "damaged"
+            if _sha256(_weights(seen.asset, folder)) != card["weights"]:
+                verdict = "damaged"
+                _card(seen.asset, folder).unlink()
         found.append(Status(seen.asset, verdict, seen.bytes))
         if (yield Progress(number, len(table), note=f"checking {seen.asset.title}")):
             break
@@ -304,6 +316,16 @@ def load(name: str, folder: Path = FOLDER) -> "dict[str, Tensor]":
         return load_file(_weights(asset, folder))
     except (SafetensorError, OSError) as error:
         raise DamagedFile(f"{_weights(asset, folder).name} is damaged ({error}); delete it and {WAY_OUT}") from error
+
+
+def network(build: "Callable[[], Module]", name: str, device: "torch.device | str" = "cpu") -> "Module":
+    """A network on a row's tensors: for inference only, frozen, its weights shared with `load`."""
+    import torch
+
+    with torch.device("meta"):  # no random start that would be overwritten
+        module = build()
+    module.load_state_dict(load(name), assign=True)
+    return module.eval().requires_grad_(False).to(device)
 
 
 def _with_progress(asset: Asset, before: int, total: int) -> Generator[Event, bool | None, bytes | None]:

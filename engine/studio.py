@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine import assets
 from engine import device as devices
 from engine.core.errors import UserError
 from engine.core.events import Task, watch
-from engine.core.jobs import Runner
 from engine.core.joblog import JobLog, Row, State
+from engine.core.jobs import Runner
 from engine.core.knobs import build, values
 from engine.core.targets import Classes, Labels, Photo, Seeds, Target
 from engine.delta import Card, Delta
@@ -58,10 +59,8 @@ class Studio:
     # Models
 
     def bases(self) -> list[BaseInfo]:
-        from engine import assets
-
         return [
-            BaseInfo(name, base.title, base.licence, tuple(need for need in base.needs if not assets.present(need)))
+            BaseInfo(name, base.title, base.licence, tuple(need for need in base.needs if not assets.is_present(need)))
             for name, base in bases.items()
         ]
 

@@ -25,10 +25,15 @@ def arguments(parser: Any) -> None:
 
 
 def run(args: Any, open_studio: Any) -> Any:
+    from engine import assets
+
     studio = open_studio()
     rows = [("machine", name, str(value), "") for name, value in studio.machine().items()]
     rows += [("package", name, *_version(name)) for name in PACKAGES]
-    rows += [("asset", row.name, row.state, row.way_out) for row in _assets()]
+    rows += [
+        ("asset", seen.asset.name, seen.state, "" if seen.state == "present" else assets.WAY_OUT)
+        for seen in assets.status()
+    ]
     chromium = shutil.which("chromium")
     rows.append(("tool", "chromium", chromium or "not installed", "" if chromium else "only the browser tests need it"))
     rows += [("file", name, "damaged", "delete it on the Recover page") for name in studio.store.damaged()]
@@ -45,12 +50,6 @@ def _version(package: str) -> tuple[str, str]:
         return importlib.metadata.version(package), ""
     except importlib.metadata.PackageNotFoundError:
         return "missing", "run 'make install'"
-
-
-def _assets() -> list[Any]:
-    from engine import assets
-
-    return assets.status()
 
 
 def _is_tight(folder: Path) -> bool:

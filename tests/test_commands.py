@@ -1,0 +1,63 @@
+"""The command line as a person types it."""
+
+import json
+
+import pytest
+
+import app
+from engine.commands import verbs
+from engine.commands.sample import parse_seeds
+from engine.core.errors import UserError
+
+
+@pytest.mark.parametrize("verb", [None, *verbs])
+def test_help_reads_well(verb, capsys):
+    with pytest.raises(SystemExit) as end:
+        app.main([verb, "--help"] if verb else ["--help"])
+    text = capsys.readouterr().out
+    assert end.value.code == 0 and "usage" in text and "==SUPPRESS==" not in text
+
+
+def test_sample_writes_pictures_and_says_where(tmp_path, capsys):
+    code = app.main(
+        [
+            "sample",
+            "--base",
+            "tiny",
+            "--seeds",
+            "3,5-6",
+            "--out",
+            str(tmp_path / "o"),
+            "--data",
+            str(tmp_path),
+            "--json",
+        ]
+    )
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert code == 0 and len(files) == 3 and all((tmp_path / "o").joinpath(f.split("/")[-1]).exists() for f in files)
+
+
+def test_a_wrong_word_gives_a_sentence_and_exit_code_one(tmp_path, capsys):
+    assert app.main(["sample", "--base", "nope", "--data", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("lethe: unknown base 'nope'; known:") and "Traceback" not in said
+
+
+def test_seeds_are_numbers_and_ranges():
+    assert parse_seeds("3,7,10-12") == [3, 7, 10, 11, 12]
+    for wrong in ("", "a", "5-3", "1,,2", "-1", "0-99999999"):
+        with pytest.raises(UserError, match="--seeds"):
+            parse_seeds(wrong)
+
+
+def test_runs_list_is_empty_json_at_first(tmp_path, capsys):
+    assert app.main(["runs", "--data", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_doctor_names_the_device_and_every_asset(tmp_path, capsys):
+    assert app.main(["doctor", "--data", str(tmp_path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    names = {row["name"] for row in rows}
+    assert {"device", "torch", "ffhq", "recogniser-a"} <= names
+    assert all(row["way out"] for row in rows if row["state"] in ("missing", "damaged"))
