@@ -19,8 +19,9 @@ from engine.core.events import Task, watch
 from engine.core.joblog import JobLog, Row, State
 from engine.core.jobs import Runner
 from engine.core.knobs import build, values
+from engine.core.labelbook import LabelBook
 from engine.core.targets import Classes, Labels, Photo, Seeds, Target
-from engine.delta import Card, Delta
+from engine.delta import Card, Delta, compose
 from engine.generators import bases
 from engine.methods import methods
 from engine.models import Models, pictures
@@ -49,8 +50,13 @@ class Studio:
         self.store = Store(Path(root))
         self.log = JobLog(self.store.database)
         self.log.mark_dead()
+        self.labels = LabelBook(self.store.database)
         self.runner = Runner(self.log, self.store)
         self.models = Models(self.store, self.device)
+
+    def claim(self) -> None:
+        """Makes this process the only server on its data folder; a second one is refused."""
+        self.store.claim()
 
     def close(self) -> None:
         self.runner.close()
@@ -71,6 +77,17 @@ class Studio:
 
     def sizes(self, base: str) -> list[int]:
         return list(self.models.base(base).sizes)
+
+    def facts(self, base: str) -> dict[str, Any]:
+        """What one may want to know of a model before using it."""
+        model = self.models.base(base)
+        return {
+            "sizes": list(model.sizes),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "bytes": sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values()),
+            "fingerprint": self.models.fingerprint(base),
+            "is_3d": model.is_3d,
+        }
 
     def sample(
         self,
@@ -210,9 +227,39 @@ class Studio:
         self.log.get(job, owner)
         self.runner.stop(job, keep=keep)
 
+    def place(self, job: str) -> int:
+        """How many jobs, of anybody, are before this one."""
+        return self.log.place(job)
+
     def preview_path(self, job: str, name: str, owner: str | None = LOCAL) -> Path:
         self.log.get(job, owner)
         return self.store.run_folder(job) / Path(name).name
+
+    def preview(self, job: str, name: str, owner: str | None = LOCAL) -> bytes:
+        """A picture that a run has shown, as webp."""
+        path = self.preview_path(job, name, owner)
+        if not path.is_file():
+            raise UserError(f"the picture {path.name} of run {job} is gone; repeat the run to see it again")
+        return path.read_bytes()
+
+    def sample_result(
+        self,
+        job: str,
+        seeds: Sequence[int],
+        *,
+        psi: float = 0.7,
+        size: int | None = None,
+        owner: str | None = LOCAL,
+    ) -> list[np.ndarray]:
+        """Pictures of seeds with a run's result applied that is not kept yet: what keeping it would do."""
+        params = self.log.get(job, owner).params
+        results = [delta for delta in self.store.results(job) if delta.card.role == "forget"]
+        if not results:
+            raise UserError(f"run {job} has no result to look at")
+        model = compose(self.models.with_deltas(params["base"], params["deltas"]), results).eval()
+        with torch.inference_mode():
+            w = model.map(model.sample_z([_seed(seed) for seed in seeds]), psi=psi)
+        return pictures(model, w, size=size)
 
     def delete_run(self, job: str, *, owner: str | None = LOCAL) -> None:
         if self.log.get(job, owner).state.is_live:

@@ -10,13 +10,13 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from engine.core.database import connect, prepare
 from engine.core.errors import UserError
 
 SCHEMA = """
@@ -69,32 +69,10 @@ class JobLog:
         self.path = path
         self.sessions = path.parent / "sessions"
         self.session: str | None = None
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with self._connect() as db:
-            db.execute("pragma journal_mode = wal")
-            db.executescript(SCHEMA)
+        prepare(path, SCHEMA)
 
-    @contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
-        try:
-            db = sqlite3.connect(self.path, timeout=10)
-            db.row_factory = sqlite3.Row
-            db.execute("pragma synchronous = normal")
-        except sqlite3.DatabaseError as error:
-            raise UserError(
-                f"{self.path} is not a database of this studio ({error}); move it away and start again"
-            ) from error
-        try:
-            with db:
-                yield db
-        except sqlite3.OperationalError as error:
-            raise UserError(
-                f"the record of runs could not be written ({error}); check the disk, then try again"
-            ) from error
-        except sqlite3.DatabaseError as error:
-            raise UserError(f"{self.path} is damaged ({error}); move it away and start again") from error
-        finally:
-            db.close()
+    def _connect(self) -> AbstractContextManager[sqlite3.Connection]:
+        return connect(self.path)
 
     def open_session(self) -> None:
         """Announces this process as one that runs jobs."""
