@@ -1,0 +1,107 @@
+"""Score directions from labelled codes, and how far they can be trusted."""
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+
+import torch
+from torch import Tensor
+
+from engine.directions.labelled import Labelled
+from engine.directions.space import Space
+
+FOLDS = 5
+Fit = Callable[[Labelled, Space], Tensor]  # gives a direction of any length
+
+
+def mean_difference(labelled: Labelled, space: Space) -> Tensor:
+    """The paper's target vector z_e (Radford et al. 2015)."""
+    return _only_coarse(labelled.having.mean(0) - labelled.lacking.mean(0), space)
+
+
+def logistic(labelled: Labelled, space: Space) -> Tensor:
+    """The normal of an L2-penalised, class-balanced logistic regression."""
+    weight, _ = logistic_regression(standardised(labelled.codes, space), labelled.truth)
+    return _only_coarse(torch.nn.functional.pad(weight, (0, len(space.centre) - space.coarse)), space)
+
+
+FITS: dict[str, Fit] = {"logistic": logistic, "mean": mean_difference}
+
+
+def standardised(codes: Tensor, space: Space) -> Tensor:
+    """Searched coordinates, centred, in units of the cloud's mean spread, so that a penalty means the same anywhere."""
+    return ((codes - space.centre) / space.scale)[:, : space.coarse]
+
+
+def logistic_regression(x: Tensor, truth: Tensor, penalty: float | None = None) -> tuple[Tensor, float]:
+    """Weight and offset that minimise the balanced, summed log loss + penalty/2 |weight|^2, by Newton's method."""
+    penalty = penalty or (3.0 if x.shape[1] >= 100 else 1.0)
+    basis = torch.linalg.qr(x.double().T)[0]  # the solution lies in the span of the samples
+    inputs = torch.cat([x.double() @ basis, x.new_ones(len(x), 1).double()], 1)
+    truth = truth.double()
+    balance = torch.where(truth > 0, len(truth) / (2 * truth.sum()), len(truth) / (2 * (1 - truth).sum()))
+    ridge = torch.full((inputs.shape[1],), float(penalty), dtype=torch.double, device=x.device)
+    ridge[-1] = 1e-9  # the offset is free
+    sign = 2 * truth - 1
+
+    def loss(beta: Tensor) -> Tensor:
+        return (balance * torch.nn.functional.softplus(-sign * (inputs @ beta))).sum() + (ridge * beta**2).sum() / 2
+
+    beta = torch.zeros_like(ridge)
+    for _ in range(50):
+        p = torch.sigmoid(inputs @ beta)
+        slope = inputs.T @ (balance * (p - truth)) + ridge * beta
+        curve = (inputs.T * (balance * p * (1 - p))) @ inputs + torch.diag(ridge)
+        step, size = torch.linalg.solve(curve, slope), 1.0
+        while loss(beta - size * step) > loss(beta) and size > 1e-6:
+            size /= 2
+        beta = beta - size * step
+        if slope.abs().max() < 1e-8 * len(truth):
+            break
+    return (basis @ beta[:-1]).to(x), beta[-1].item()
+
+
+def held_out_scores(labelled: Labelled, space: Space, fit: Fit) -> Tensor:
+    """A score for every sample from a fold that did not see it, in standard deviations of random codes.
+
+    The unit makes folds comparable: their directions differ, and in W so does the spread along them.
+    """
+    scores = labelled.codes.new_full((len(labelled.codes),), math.nan)
+    for inside in _folds(labelled):
+        direction = fit(_part(labelled, ~inside), space)
+        scores[inside] = (labelled.codes[inside] - space.centre) @ direction / space.sigma(direction)
+    return scores
+
+
+def _folds(labelled: Labelled) -> list[Tensor]:
+    """Stratified: each fold holds the same share of both sides. Fixed, so that a threshold is a fact of the labels."""
+    sizes = (len(labelled.having), len(labelled.lacking))
+    count = min(FOLDS, *sizes)
+    random = torch.Generator().manual_seed(0)
+    fold = torch.cat([torch.randperm(size, generator=random) % count for size in sizes]).to(labelled.codes.device)
+    return [fold == k for k in range(count)] if count > 1 else []
+
+
+def _part(labelled: Labelled, keep: Tensor) -> Labelled:
+    p = len(labelled.having)
+    return Labelled.of(labelled.name, labelled.having[keep[:p]], labelled.lacking[keep[p:]])
+
+
+def area_under_curve(scores: Tensor, truth: Tensor) -> float:
+    """How often a sample with the feature outscores one without; ties count half."""
+    having, lacking = scores[truth > 0], scores[truth == 0]
+    above = (having[:, None] > lacking[None]).double() + 0.5 * (having[:, None] == lacking[None]).double()
+    return above.mean().item() if above.numel() else math.nan
+
+
+def expected_cosine(having: int, lacking: int, dimension: float) -> float:
+    """What the mean difference of so many samples has in common with the true direction (spec 2.2)."""
+    share = having / (having + lacking)
+    gap = NormalDist().pdf(NormalDist().inv_cdf(share)) / (share * (1 - share))  # delta, of a linear feature
+    return gap / math.sqrt(gap**2 + dimension * (1 / having + 1 / lacking))
+
+
+def _only_coarse(direction: Tensor, space: Space) -> Tensor:
+    direction = direction.clone()
+    direction[space.coarse :] = 0
+    return direction
