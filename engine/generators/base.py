@@ -25,6 +25,11 @@ class LatentGenerator(nn.Module):
     def synth(self, w: Tensor, *, size: int | None = None, yaw: float = 0.0) -> Tensor:
         return self.render(w, size=size, yaw=yaw)[1]
 
+    def affines(self) -> list[tuple[nn.Module, int]]:
+        """The linear layers that read w, with the row each reads; none where w enters otherwise. A layer whose forward
+        pass scales its stored tensors says so by `weight_gain` and `bias_gain`."""
+        return []
+
     def pick_size(self, size: int | None) -> int:
         """The side to make; one that this generator cannot make is refused."""
         if size is None:

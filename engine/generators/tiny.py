@@ -38,6 +38,9 @@ class Tiny(LatentGenerator):
         mean = self.mapping.bias.detach().clone()
         self.register_buffer("w_avg", mean.expand(self.num_ws, w_dim).clone())
 
+    def affines(self) -> list[tuple[nn.Module, int]]:
+        return [(self.synthesis[f"style{row}"], row) for row in range(3)]
+
     def map(self, z: Tensor, *, psi: float = 1.0) -> Tensor:
         w = self.mapping(z)[:, None].expand(-1, self.num_ws, -1)
         return self.truncate(w, psi)

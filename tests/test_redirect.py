@@ -1,0 +1,64 @@
+import copy
+
+import pytest
+import torch
+
+from engine.generators.tiny import Tiny
+from engine.redirect import Latents, redirect
+
+
+@pytest.fixture
+def base():
+    return Tiny(w_dim=32, z_dim=32).requires_grad_(False)
+
+
+@pytest.fixture
+def latents(base):
+    return Latents.of(base)
+
+
+def codes(base, *seeds):
+    return base.map(base.sample_z(seeds))
+
+
+def test_the_code_shows_what_the_target_showed(base, latents):
+    w_u, w_t = codes(base, 1, 2)
+    student = copy.deepcopy(base)
+    redirect(student, latents, [(w_u, w_t)])
+    shown = student.synth(w_u[None])
+    assert (shown - base.synth(w_u[None])).abs().mean() > 0.02
+    torch.testing.assert_close(shown, base.synth(w_t[None]), atol=1e-4, rtol=0)
+
+
+def test_random_codes_move_little_beside_the_redirected_one(base, latents):
+    w_u, w_t = codes(base, 1, 2)
+    student = copy.deepcopy(base)
+    redirect(student, latents, [(w_u, w_t)])
+    others = codes(base, *range(100, 164))
+    moved = (student.synth(others) - base.synth(others)).abs().mean()
+    redirected = (student.synth(w_u[None]) - base.synth(w_u[None])).abs().mean()
+    assert moved < 0.35 * redirected  # 1/sqrt(32) = 0.18 of the way, in style space
+
+
+def test_the_average_code_does_not_move(base, latents):
+    w_u, w_t = codes(base, 1, 2)
+    student = copy.deepcopy(base)
+    redirect(student, latents, [(w_u, w_t)])
+    average = base.w_avg[None]
+    torch.testing.assert_close(student.synth(average), base.synth(average), atol=1e-4, rtol=0)
+
+
+def test_several_codes_are_redirected_jointly_and_do_not_disturb_each_other(base, latents):
+    w = codes(base, 1, 2, 3, 4, 5, 6)
+    student = copy.deepcopy(base)
+    redirect(student, latents, [(w[0], w[3]), (w[1], w[4]), (w[2], w[5])])
+    torch.testing.assert_close(student.synth(w[:3]), base.synth(w[3:]), atol=1e-4, rtol=0)
+
+
+def test_random_scores_spread_as_the_mahalanobis_length_says(base, latents):
+    (w_u,) = codes(base, 1)
+    v = latents.score_vectors(w_u, shrink=0.0)[0]
+    x = (w_u - latents.mean)[0]
+    length = (x @ torch.linalg.solve(latents.covariance, x)).sqrt()
+    scores = (codes(base, *range(200, 1200))[:, 0] - latents.mean[0]) @ v
+    assert scores.std() == pytest.approx(1 / length.item(), rel=0.1) and (x @ v).item() == pytest.approx(1, abs=1e-4)
