@@ -56,6 +56,7 @@ def redirect(model: nn.Module, latents: Latents, pairs: Sequence[tuple[Tensor, T
     moves = torch.stack([w_t - w_u for w_u, w_t in pairs], 1)  # [num_ws, k, w_dim]
     for layer, row in model.affines():
         change = layer.weight @ moves[row].T  # [out, k]
-        shift = change @ (scores[row] @ latents.mean[row])
-        layer.bias -= shift * (getattr(layer, "weight_gain", 1.0) / getattr(layer, "bias_gain", 1.0))
-        layer.weight += change @ scores[row]
+        if layer.bias is not None:  # a layer without one reads w - w̄
+            gain = getattr(layer, "weight_gain", 1.0) / getattr(layer, "bias_gain", 1.0)
+            layer.bias.sub_(change @ (scores[row] @ latents.mean[row]) * gain)
+        layer.weight.add_(change @ scores[row])

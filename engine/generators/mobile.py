@@ -158,6 +158,13 @@ class Mobile(LatentGenerator):
         blocks = len(self.config["channels"]) - 1
         return [(3 * i + 1, 3 * i + 2) for i in range(blocks)] + [(3 * blocks,)]
 
+    def affines(self) -> list[tuple[nn.Module, int]]:
+        """Also the previews' colour codes, so that a preview follows its full picture."""
+        layers = [(self.synthesis.first.style, 0), (self.synthesis.picture.style, self.rows[-1][0])]
+        for block, (a, b) in zip(self.synthesis.blocks, self.rows, strict=False):
+            layers += [(block.up, a), (block.conv1.style, a), (block.conv2.style, b)]
+        return layers + [pair for head in self.heads.values() for pair in head.affines()]
+
     def map(self, z: Tensor, *, psi: float = 1.0) -> Tensor:
         x = z * torch.rsqrt(z.square().mean(1, keepdim=True) + 1e-8)
         for layer in self.mapping:

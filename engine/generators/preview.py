@@ -1,10 +1,19 @@
 """A small head that turns an inner map into the picture the whole network would make, at twice the map's side."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Part:
+    """A view of the columns of a linear layer that read one row of w."""
+
+    weight: Tensor
+    bias: None = None
 
 
 class Preview(nn.Module):
@@ -28,6 +37,11 @@ class Preview(nn.Module):
             nn.init.zeros_(layer.weight)
         nn.init.normal_(self.code.weight, std=(len(self.rows) * w_dim) ** -0.5)
         nn.init.zeros_(self.last.bias)
+
+    def affines(self) -> list[tuple[Part, int]]:
+        """What of the code reads which row. It reads w - w_mean, so there is no bias to go with it."""
+        parts = self.code.weight.chunk(len(self.rows), 1)
+        return [(Part(part), row) for part, row in zip(parts, self.rows, strict=True)]
 
     def forward(self, x: Tensor, w: Tensor) -> Tensor:
         """[n, h, w, c] and [n, num_ws, w_dim] to [n, 3, 2h, 2w]."""
