@@ -1,0 +1,1 @@
+"""Erasing one person: where to send them, and what it costs everyone else."""
