@@ -68,7 +68,10 @@ def _constants(xml: bytes) -> list[tuple[dict, dict]]:
 
 
 def torch_state(files: Files) -> dict[str, Tensor]:
-    """A state dict saved by torch, alone or under one `…state_dict` key; batch counters are dropped."""
+    """A state dict saved by torch, alone or under one `…state_dict` key.
+
+    Batch counters are dropped, and so is a leading underscore of a module's name.
+    """
     (content,) = files.values()
     try:
         state = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
@@ -78,7 +81,8 @@ def torch_state(files: Files) -> dict[str, Tensor]:
         if name.endswith("state_dict"):
             state = value
             break
-    return {name: value for name, value in state.items() if not name.endswith("num_batches_tracked")}
+    kept = {name: value for name, value in state.items() if not name.endswith("num_batches_tracked")}
+    return {".".join(part.removeprefix("_") for part in name.split(".")): value for name, value in kept.items()}
 
 
 class ArraysOnly(pickle.Unpickler):
