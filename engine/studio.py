@@ -130,6 +130,10 @@ class Studio:
         model = self.models.base(base)
         return {name: method for name, method in methods.items() if isinstance(model, method.accepts)}
 
+    def method(self, name: str) -> type:
+        """One method's class: its knobs, its title and its words, without loading a model."""
+        return methods[name]
+
     def forget(
         self,
         base: str,

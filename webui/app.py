@@ -1,0 +1,140 @@
+"""The server: all pages in one Gradio app, mounted under headers that let nothing out."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import socket
+import warnings
+from collections.abc import AsyncIterator
+
+import gradio as gr
+import uvicorn
+from fastapi import FastAPI
+
+from engine.core.errors import UserError
+from engine.studio import Studio
+from webui import pictures
+from webui.headers import HEADERS, LOOPBACK, Headers, OnlyHosts
+from webui.owner import Owners
+from webui.pages import pages
+from webui.shell import footer, header
+from webui.theme import css, head, theme
+
+TEN_MINUTES = 600
+
+
+def build(studio: Studio) -> gr.Blocks:
+    """Every registered page, each in the common frame."""
+    ordered = sorted(pages.values(), key=lambda page: page.order)
+    demo = gr.Blocks(title="Lethe", analytics_enabled=False, delete_cache=(TEN_MINUTES, TEN_MINUTES), fill_width=True)
+    for page in ordered:
+        with demo.route(page.title, page.path) if page.path else demo:
+            header(ordered, page)
+            with gr.Column(elem_id="content", elem_classes=[f"page-{page.path or 'start'}"]):
+                page.build(studio, demo)
+            footer()
+    return demo.queue(default_concurrency_limit=8, max_size=256)
+
+
+def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, ...] = ()) -> FastAPI:
+    """The whole web application. `hosts` are the only names it answers to; none given means any."""
+
+    @contextlib.asynccontextmanager
+    async def warm(_: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(asyncio.to_thread(pictures.warm, studio))
+        yield
+        task.cancel()
+
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=warm)
+
+    @app.get("/healthz")
+    def healthz() -> dict[str, bool]:
+        return {"ok": True}
+
+    app = gr.mount_gradio_app(
+        app,
+        build(studio),
+        path="/",
+        auth=auth,
+        auth_message="This studio asks for a name and a password.",
+        theme=theme(),
+        css=css(),
+        head=head(),
+        ssr_mode=False,
+        show_error=False,
+        footer_links=[],
+        max_file_size="10mb",
+        run_history=False,
+        enable_monitoring=False,
+        pwa=False,
+        mcp_server=False,
+    )
+    app.add_middleware(Owners, username=auth[0] if auth else None)
+    if hosts:
+        app.add_middleware(OnlyHosts, names=hosts)
+    app.add_middleware(Headers, headers=HEADERS)
+    return app
+
+
+def serve(studio: Studio, *, host: str = "127.0.0.1", port: int = 7860, auth: str | None = None) -> int:
+    """Serves until it is interrupted. Says one line when the page can be opened."""
+    user = credentials(auth)
+    if not is_loopback(host) and user is None:
+        raise UserError(f"--host {host}: others could reach this page; add --auth NAME:PASSWORD, or leave --host out")
+    listener = listen(host, port)
+    studio.claim()
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="SSR mode")  # we never ask for it
+    app = site(studio, user, () if user else LOOPBACK)
+    port = listener.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+    Server(config, f"Lethe is ready: http://{shown}:{port}").run(sockets=[listener])
+    return 0
+
+
+class Server(uvicorn.Server):
+    """Speaks when it can be visited, not before."""
+
+    def __init__(self, config: uvicorn.Config, greeting: str) -> None:
+        super().__init__(config)
+        self.greeting = greeting
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        print(self.greeting, flush=True)
+
+
+def credentials(auth: str | None) -> tuple[str, str] | None:
+    if auth is None:
+        return None
+    name, colon, password = auth.partition(":")
+    if not (name and colon and password):
+        raise UserError("--auth: must be NAME:PASSWORD, both of at least one letter")
+    return name, password
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Takes the port now, so that a taken one is said in words before anything is loaded."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OverflowError as error:
+        raise UserError(f"--port {port}: must lie in [0, 65535]") from error
+    except OSError as error:
+        listener.close()
+        raise UserError(
+            f"port {port} on {host} cannot be used ({error.strerror}); is Lethe already running? Try --port {port + 1}"
+        ) from error
+    return listener

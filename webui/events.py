@@ -1,0 +1,45 @@
+"""How handlers are bound: never a public endpoint by accident, and what goes wrong is said beside its cause."""
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+
+from engine.core.errors import UserError
+from webui.view import Node, h
+
+log = logging.getLogger("lethe")
+SORRY = "Something went wrong that should not have. The server's terminal has the details; please try again."
+
+
+def bind(event: Callable, fn: Callable, inputs: Any = None, outputs: Any = None, **options: Any) -> Any:
+    """Binds a handler: private, without Gradio's own spinner."""
+    return event(fn, inputs, outputs, **{"api_visibility": "private", "show_progress": "hidden"} | options)
+
+
+def error_box(text: str) -> Node:
+    """A sentence that stays until the cause is gone. It begins as a sentence does."""
+    return h("div", h("strong", "Not done. "), text[:1].upper() + text[1:], cls="trouble", role="alert")
+
+
+def said(box: gr.HTML) -> Callable[[Callable], Callable]:
+    """For handlers that return {component: update}: what goes wrong is shown in `box`, success empties it."""
+
+    def around(fn: Callable) -> Callable:
+        @functools.wraps(fn)
+        def handler(*args: Any, **kwargs: Any) -> dict:
+            try:
+                return {box: None, **(fn(*args, **kwargs) or {})}
+            except UserError as error:
+                return {box: error_box(str(error))}
+            except Exception:
+                log.exception("a handler failed")
+                return {box: error_box(SORRY)}
+
+        handler.__signature__ = inspect.signature(fn)
+        return handler
+
+    return around

@@ -1,0 +1,321 @@
+// Paint first, save later. What the user did lies over whatever the server sends, and stays in an outbox (kept in the
+// browser's storage) until the server has said that it is on disk.
+const root = element.querySelector(".label-grid"), cells = root.querySelector(".cells");
+const [count, saved, where] = ["count", "saved", "where"].map((name) => root.querySelector(`.${name}`));
+const [undoButton, clearButton, moreButton, acceptButton, backButton, submitButton] =
+  ["undo", "clear", "more", "accept", "back", "submit"].map((name) => root.querySelector(`button.${name}`));
+const zoom = root.querySelector(".zoom"), pager = root.querySelector(".turn-page");
+const PAGE = 10, DELAY = 250, AGAIN = 2000, OUTBOX = "lethe-outbox";
+const WORDS = { 1: "has it", 0: "has it not", u: "undecided", "": "not labelled" };
+
+let items = [], labels = {}, mine = {}, ticks = {}, undone = [], last = 1, here = 0, page = 0, submitted = [];
+let outbox = {}, timer = null, busy = false, dragged = null;
+
+const ticking = () => props.mode === "tick";
+const shown = () => (ticking() ? items.slice(page * PAGE, page * PAGE + PAGE) : items);
+const state = (item) => String((ticking() ? ticks[item.id] ?? labels[item.id] : labels[item.id]) ?? "");
+
+// Saving
+
+function keepOutbox() {
+  try {
+    if (Object.keys(outbox).length) localStorage.setItem(OUTBOX, JSON.stringify(outbox));
+    else localStorage.removeItem(OUTBOX);
+  } catch {}
+}
+function post(changes) {
+  const key = JSON.stringify(props.context);
+  outbox[key] ??= { context: props.context, changes: {} };
+  for (const change of changes) outbox[key].changes[change.id] = change;
+  keepOutbox();
+  say("Saving …", "");
+  clearTimeout(timer);
+  timer = setTimeout(send, DELAY);
+}
+async function send() {
+  clearTimeout(timer);
+  const [key] = Object.keys(outbox);
+  if (busy || key === undefined) return;
+  busy = true;
+  const sent = { ...outbox[key].changes };
+  let answer;
+  try {
+    answer = await server.save({ context: outbox[key].context, changes: Object.values(sent) });
+  } catch {
+    answer = { error: "the connection is lost." };
+  }
+  busy = false;
+  if (!answer || answer.error || !answer.at) {
+    say(`Not saved: ${answer?.error ?? "no answer."} Trying again …`, "failed");
+    timer = setTimeout(send, AGAIN);
+    return;
+  }
+  // What was changed again in the meantime is a new object and stays in the outbox.
+  for (const [id, change] of Object.entries(sent)) if (outbox[key].changes[id] === change) delete outbox[key].changes[id];
+  if (!Object.keys(outbox[key].changes).length) delete outbox[key];
+  keepOutbox();
+  if (Object.keys(outbox).length) return send();
+  say(`Saved ${answer.at}`, "done");
+  props.value = { ...labels };
+  trigger("input", counts());
+}
+function say(words, tone) {
+  saved.textContent = words;
+  saved.dataset.tone = tone;
+}
+
+// Painting
+
+function paint(item) {
+  const cell = cells.children[shown().indexOf(item)];
+  if (!cell) return;
+  const now = state(item), guess = now === "" && item.guess !== undefined && item.guess !== null;
+  cell.dataset.l = now;
+  cell.classList.toggle("guess", guess);
+  if (guess) cell.dataset.guess = item.guess;
+  cell.classList.toggle("odd", Boolean(item.odd));
+  const words = guess ? `guess: ${WORDS[item.guess]}` : WORDS[now];
+  cell.setAttribute("aria-label", `Sample ${items.indexOf(item) + 1}, ${words}${item.odd ? ", looks odd" : ""}`);
+}
+function counts() {
+  const of = (value) => items.filter((item) => labels[item.id] === value).length;
+  return { having: of(1), lacking: of(0) };
+}
+function tally() {
+  const { having, lacking } = counts(), odd = items.filter((item) => item.odd).length;
+  const words = `${having} with · ${lacking} without · ${items.length - having - lacking} left`;
+  count.textContent = odd ? `${words} · ${odd === 1 ? "1 label looks" : `${odd} labels look`} odd, check` : words;
+  undoButton.disabled = !undone.length;
+  const guesses = items.filter((item) => item.guess !== undefined && item.guess !== null && state(item) === "").length;
+  acceptButton.hidden = !guesses || ticking();
+  acceptButton.textContent = "Accept the guesses you see (Enter)";
+  if (ticking()) {
+    const pages = Math.ceil(items.length / PAGE);
+    where.textContent = `Page ${page + 1} of ${pages}`;
+    backButton.disabled = page === 0;
+    submitButton.textContent = page + 1 < pages ? "Submit page" : "Submit last page";
+    submitButton.disabled = !items.length;
+  }
+}
+
+// Changing. A batch is what one Undo takes back.
+
+function set(changes, how) {
+  const batch = changes.filter(([item, value]) => (labels[item.id] ?? null) !== value);
+  if (!batch.length) return;
+  undone.push(batch.map(([item]) => [item, labels[item.id] ?? null]));
+  write(batch, how);
+}
+function write(batch, how) {
+  for (const [item, value] of batch) {
+    if (value === null) delete labels[item.id];
+    else labels[item.id] = value;
+    mine[item.id] = value;
+    paint(item);
+  }
+  tally();
+  post(batch.map(([item, value]) => ({ id: item.id, value, how: how ?? item.how, page: item.page ?? null })));
+}
+function undo() {
+  const batch = undone.pop();
+  if (!batch) return;
+  if (ticking() && submitted.length) ({ page, ticked: ticks } = submitted.pop());
+  write(batch);
+  if (ticking()) build();
+}
+function cycle(item) {
+  if (ticking()) return tick(item, state(item) === "1" ? "" : 1);
+  const next = { "": 1, 1: 0, 0: null }[state(item)];
+  if (next !== null) last = next;
+  set([[item, next]]);
+}
+function tick(item, value) {
+  ticks[item.id] = value;
+  paint(item);
+}
+function give(value) {
+  const item = shown()[here];
+  if (!item) return;
+  if (ticking()) return tick(item, value === 1 ? 1 : value === null ? "u" : "");
+  if (value !== null) last = value;
+  set([[item, value]]);
+  if (value !== null) focus(here + 1);
+}
+function range(from, to) {
+  const [a, b] = from < to ? [from, to] : [to, from];
+  return shown().slice(a, b + 1);
+}
+function acceptGuesses() {
+  const seen = items.filter((item, index) => {
+    const box = cells.children[index]?.getBoundingClientRect();
+    return item.guess !== undefined && item.guess !== null && state(item) === "" && box && box.bottom > 0 && box.top < innerHeight;
+  });
+  set(seen.map((item) => [item, item.guess]), "guess");
+}
+
+// Pages of ten: ticked is with, the rest of a submitted page is without, undecided is neither.
+
+function submitPage() {
+  const changes = shown().map((item) => [item, state(item) === "u" ? null : state(item) === "1" ? 1 : 0]);
+  for (const [item] of changes) item.page = (props.page || 1) + page;
+  const before = undone.length, ticked = { ...ticks };
+  set(changes);
+  if (undone.length > before) submitted.push({ page, ticked });
+  for (const [item] of changes) if (state(item) !== "u") delete ticks[item.id];
+  if ((page + 1) * PAGE >= items.length) return trigger("next");
+  page += 1;
+  build();
+  focus(0);
+}
+
+// The cells, one Tab stop for all
+
+function build() {
+  const list = shown();
+  root.dataset.mode = ticking() ? "tick" : "grid";
+  pager.hidden = !ticking();
+  while (cells.children.length > list.length) cells.lastChild.remove();
+  while (cells.children.length < list.length) {
+    const cell = document.createElement("button"), image = document.createElement("img");
+    Object.assign(image, { alt: "", loading: "lazy", decoding: "async", draggable: false });
+    cell.type = "button";
+    cell.className = "cell";
+    cell.append(image);
+    cells.append(cell);
+  }
+  here = Math.min(here, Math.max(0, list.length - 1));
+  list.forEach((item, index) => {
+    const image = cells.children[index].firstChild;
+    if (image.getAttribute("src") !== item.src) image.src = item.src;
+    cells.children[index].tabIndex = index === here ? 0 : -1;
+    paint(item);
+  });
+  root.hidden = items.length === 0;
+  tally();
+}
+function focus(index) {
+  const next = Math.max(0, Math.min(cells.children.length - 1, index));
+  if (cells.children[here]) cells.children[here].tabIndex = -1;
+  here = next;
+  if (!cells.children[here]) return;
+  cells.children[here].tabIndex = 0;
+  cells.children[here].focus({ preventScroll: false });
+}
+const indexOf = (target) => [...cells.children].indexOf(target.closest?.(".cell"));
+
+cells.addEventListener("click", (event) => {
+  const index = indexOf(event.target);
+  if (index < 0) return;
+  if (dragged?.moved) return;
+  const from = here;
+  focus(index);
+  if (event.shiftKey && !ticking()) set(range(from, index).map((item) => [item, last]));
+  else cycle(shown()[index]);
+});
+cells.addEventListener("pointerdown", (event) => {
+  dragged = null;
+  if (event.pointerType === "mouse" && event.button === 0 && !event.shiftKey && !ticking())
+    dragged = { from: indexOf(event.target), to: -1, moved: false };
+});
+cells.addEventListener("pointerover", (event) => {
+  const index = indexOf(event.target);
+  if (!dragged || !event.buttons || dragged.from < 0 || index < 0 || (index === dragged.from && !dragged.moved)) return;
+  dragged.moved = true;
+  dragged.to = index;
+  const chosen = new Set(range(dragged.from, index));
+  shown().forEach((item, place) => cells.children[place].classList.toggle("chosen", chosen.has(item)));
+});
+window.addEventListener("pointerup", () => {
+  if (!dragged?.moved) return;
+  for (const cell of cells.children) cell.classList.remove("chosen");
+  set(range(dragged.from, dragged.to).map((item) => [item, last]));
+  focus(dragged.to);
+  setTimeout(() => (dragged = null));
+});
+
+function enlarge(on) {
+  const item = shown()[here];
+  zoom.hidden = !on || !item;
+  if (on && item) zoom.firstChild.src = item.src;
+}
+cells.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") undo();
+  else if (event.ctrlKey || event.metaKey || event.altKey) return;
+  else {
+    const columns = getComputedStyle(cells).gridTemplateColumns.split(" ").length;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const steps = { ArrowRight: 1, l: 1, ArrowLeft: -1, h: -1, ArrowDown: columns, j: columns, ArrowUp: -columns, k: -columns };
+    const digit = ticking() && /^[0-9]$/.test(key) ? (Number(key) + 9) % 10 : -1;
+    if (steps[key]) focus(here + steps[key]);
+    else if (key === "Home") focus(0);
+    else if (key === "End") focus(cells.children.length - 1);
+    else if (digit >= 0) shown()[digit] && cycle(shown()[digit]);
+    else if (key === "y" || key === "1" || key === "a") give(1);
+    else if (key === "n" || key === "0" || key === "x") give(0);
+    else if (key === "u" || key === "Delete") give(null);
+    else if (key === " ") enlarge(true);
+    else if (key === "Backspace") undo();
+    else if (key === "Enter") ticking() ? submitPage() : acceptGuesses();
+    else if (key === "b") trigger("next");
+    else return;
+  }
+  event.preventDefault();
+  event.stopPropagation();
+});
+cells.addEventListener("keyup", (event) => {
+  if (event.key !== " ") return;
+  enlarge(false);
+  event.preventDefault(); // a button is clicked by the release of Space
+});
+cells.addEventListener("focusout", () => enlarge(false));
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s" && root.offsetParent) {
+    event.preventDefault();
+    send();
+  }
+});
+undoButton.addEventListener("click", undo);
+clearButton.addEventListener("click", () => set(items.map((item) => [item, null])));
+moreButton.addEventListener("click", () => trigger("next"));
+acceptButton.addEventListener("click", acceptGuesses);
+backButton.addEventListener("click", () => {
+  if (page > 0) page -= 1;
+  build();
+});
+submitButton.addEventListener("click", submitPage);
+document.addEventListener("visibilitychange", () => document.hidden && send());
+window.addEventListener("beforeunload", (event) => Object.keys(outbox).length && (send(), event.preventDefault()));
+
+// From the server
+
+function restore() {
+  labels = { ...(props.value || {}) };
+  for (const [id, value] of Object.entries(mine)) {
+    if (value === null) delete labels[id];
+    else labels[id] = value;
+  }
+  build();
+}
+function batch() {
+  items = props.items || [];
+  [mine, ticks, undone, submitted, here, page] = [{}, {}, [], [], 0, 0];
+  const waiting = outbox[JSON.stringify(props.context)]?.changes ?? {};
+  for (const [id, change] of Object.entries(waiting)) mine[id] = change.value;
+  restore();
+}
+// The same batch with more samples at its end (they come in portions) or with new guesses is still the same batch.
+let known = null;
+function refresh() {
+  const next = props.items || [], context = JSON.stringify(props.context);
+  const same = known === context && items.length <= next.length && items.every((item, i) => item.id === next[i].id);
+  known = context;
+  if (!same) return batch();
+  items = next;
+  restore();
+}
+try {
+  outbox = JSON.parse(localStorage.getItem(OUTBOX) || "{}");
+} catch {}
+watch(["items", "context", "value", "mode"], refresh);
+refresh();
+if (Object.keys(outbox).length) send();

@@ -1,0 +1,149 @@
+"""Runs: everything this owner has done, and one run in full (?run=id)."""
+
+import time
+
+import gradio as gr
+
+from engine.core.errors import UserError
+from engine.core.joblog import Row
+from engine.studio import Studio
+from webui import pictures, words
+from webui.events import bind, error_box, said
+from webui.owner import owner_of
+from webui.pages import Page, pages
+from webui.panels import JobPanel
+from webui.runlist import EVENTS, run_list
+from webui.runview import metric_card, metric_cards
+from webui.view import Node, View, h
+
+MOST_LINES = 200
+MOST_PICTURES = 24
+
+
+def build(studio: Studio, demo: gr.Blocks) -> None:
+    head = View([h("h1", "Runs")])
+    trouble = View()
+    panel = JobPanel(studio, demo, belongs=lambda row: True, find=asked, doing="Running")
+    detail = View()
+    listed = View(events=EVENTS)
+    outputs = [head, trouble, detail, listed]
+
+    def refreshed(request: gr.Request) -> dict:
+        return {listed: card(run_list(studio.runs(owner_of(request))))}
+
+    @said(trouble)
+    def load(request: gr.Request) -> dict:
+        job = asked(request)
+        if job is None:
+            return {**refreshed(request), head: [h("h1", "Runs"), h("p", LEAD, cls="lead")]}
+        row = studio.run(job, owner_of(request))
+        back = h("p", h("a", "← All runs", href="./runs"))
+        return {head: [back, h("h1", row.title)], detail: in_full(studio, row, owner_of(request))}
+
+    @said(trouble)
+    def resume(event: gr.EventData, request: gr.Request) -> dict:
+        return {listed: leave_for(studio.resume(event.job, owner=owner_of(request)))}
+
+    @said(trouble)
+    def repeat(event: gr.EventData, request: gr.Request) -> dict:
+        return {listed: leave_for(studio.repeat(event.job, owner=owner_of(request)))}
+
+    @said(trouble)
+    def delete(event: gr.EventData, request: gr.Request) -> dict:
+        studio.delete_run(event.job, owner=owner_of(request))
+        return refreshed(request)
+
+    bind(demo.load, load, None, outputs)
+    bind(listed.resume, resume, None, outputs)
+    bind(listed.repeat, repeat, None, outputs)
+    bind(listed.delete, delete, None, outputs)
+    bind(panel.view.keep, load, None, outputs)
+
+
+LEAD = "What you have done here, newest first. Nobody else sees your runs."
+
+
+def asked(request: gr.Request) -> str | None:
+    """The run that the address names."""
+    return dict(request.query_params).get("run") or None
+
+
+def card(body: Node) -> Node:
+    return h("div", body, cls="card")
+
+
+def leave_for(job: str) -> Node:
+    return h("p", "One moment …", go=f"./runs?run={job}")
+
+
+def in_full(studio: Studio, row: Row, owner: str) -> list[Node]:
+    """Settings, scores, pictures and log of one run."""
+    events = list(studio.follow(row.id, owner=owner, patience=0))
+    return [
+        h(
+            "div",
+            h("section", h("h2", "Settings"), settings(row), cls="card"),
+            h("section", h("h2", "Scores"), scores(row), cls="card"),
+            cls="cards halves",
+        ),
+        shots(studio, row, owner, [data for _, data in events]),
+        h("details", h("summary", "Log"), h("pre", log_text(row, [data for _, data in events]), tabindex="0")),
+    ]
+
+
+def settings(row: Row) -> Node:
+    facts = {
+        "Run": row.id,
+        "Begun": words.moment(row.started or row.created),
+        "Model": row.params.get("base", ""),
+        "On top of": ", ".join(row.params.get("deltas", [])) or "nothing",
+        "Method": row.params.get("method", row.kind),
+        **{name.replace("_", " "): value for name, value in row.params.get("knobs", {}).items()},
+    }
+    return h("dl", *(part for name, value in facts.items() for part in (h("dt", name), h("dd", value))), cls="facts")
+
+
+def scores(row: Row) -> Node:
+    """Measured by the method itself; a proper check is a run of its own."""
+    scalars = (row.result or {}).get("scalars", {})
+    if not scalars:
+        return h("p", "No scores: the run has no result." if row.error or not row.result else "None yet.", cls="quiet")
+    cards = [metric_card(name.replace("_", " "), f"{value:.3g}", "at the last step") for name, value in scalars.items()]
+    return metric_cards(cards)
+
+
+def shots(studio: Studio, row: Row, owner: str, events: list[dict]) -> Node | None:
+    """The pictures it has shown, in order."""
+    shown = [(data["step"], name, file) for data in events for name, file in data.get("images", {}).items()]
+    if not shown:
+        return None
+    drawn = []
+    for step, name, file in shown[-MOST_PICTURES:]:
+        try:
+            source = pictures.webp_uri(studio.preview(row.id, file, owner))
+        except UserError as error:
+            return error_box(str(error))
+        drawn.append(
+            h("figure", h("img", src=source, alt=f"{name}, step {step}"), h("figcaption", f"{name}, step {step}"))
+        )
+    return h("section", h("h2", "Pictures"), h("div", *drawn, cls="faces"), cls="card")
+
+
+def log_text(row: Row, events: list[dict]) -> str:
+    lines = [f"{clock(row.created)}  asked for: {row.title}"]
+    for data in events[-MOST_LINES:]:
+        if "snapshot" in data:
+            lines.append(f"{clock(data['t'])}  snapshot at step {data['snapshot']}")
+            continue
+        numbers = "  ".join(f"{name} {value:.4g}" for name, value in data.get("scalars", {}).items())
+        lines.append(f"{clock(data['t'])}  step {data['step']} of {data['total']}  {data.get('note', '')}{numbers}")
+    if row.finished:
+        lines.append(f"{clock(row.finished)}  {row.state.value}{': ' + row.error if row.error else ''}")
+    return "\n".join(lines)
+
+
+def clock(stamp: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(stamp))
+
+
+pages["runs"] = Page("Runs", "runs", 70, build)

@@ -1,0 +1,166 @@
+"""The panel of a run that goes on.
+
+    panel = JobPanel(studio, demo, belongs=lambda row: row.kind == "forget")
+    panel.starts(button.click, begin, {base, seeds})      begin(data, owner) -> job id; may raise UserError
+
+The panel finds the owner's own run again after a reload and in a second tab: `belongs` says which runs are this
+page's. Buttons given as `locks` are off while a run goes on. With `check=(components, look)` a page adds its own
+parts: look(row, owner) -> {component: update} is called once when a run has a result to decide on, and with
+row=None when there is none (any more).
+Pictures named before-x and after-x in a Progress are shown as pairs, with x as the label.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import gradio as gr
+
+from engine.core.errors import UserError
+from engine.core.joblog import Row, State
+from engine.studio import Studio
+from webui.events import SORRY, bind, error_box, log
+from webui.owner import owner_of
+from webui.pictures import webp_uri
+from webui.runview import is_undecided, job_tree, waiting
+from webui.story import Story
+from webui.view import View
+
+TICK = 0.25  # seconds between two looks at the log
+
+Look = Callable[[Row | None, str], dict]
+
+
+class JobPanel:
+    """One run on a page: status, bar, curves, live pairs, and what can be done with it."""
+
+    def __init__(
+        self,
+        studio: Studio,
+        demo: gr.Blocks,
+        *,
+        belongs: Callable[[Row], bool],
+        doing: str = "Erasing",
+        locks: Sequence[gr.Button] = (),
+        check: tuple[Sequence[Any], Look] = ((), lambda row, owner: {}),
+        find: Callable[[gr.Request], str | None] | None = None,
+    ) -> None:
+        self.studio, self.belongs, self.doing, self.locks = studio, belongs, doing, list(locks)
+        self.parts, self.look = check
+        self.find = find or self._latest
+        self.view = View(events=("stop_keep", "stop_discard", "keep", "discard", "resume", "attach"), cls="job-host")
+        self.outputs = [self.view, *self.locks, *self.parts]
+        watching = {"outputs": self.outputs, "concurrency_limit": None}
+        bind(demo.load, self._attach, **watching)
+        bind(self.view.attach, self._attach, **watching)
+        bind(self.view.resume, self._resume, **watching)
+        bind(self.view.stop_keep, self._stop_and_keep, queue=False, trigger_mode="multiple")
+        bind(self.view.stop_discard, self._stop_and_discard, queue=False, trigger_mode="multiple")
+        bind(self.view.keep, self._keep, outputs=self.outputs)
+        bind(self.view.discard, self._discard, outputs=self.outputs)
+
+    def starts(self, event: Callable, begin: Callable[[dict, str], str], inputs: set) -> Any:
+        """Binds a button: begins a run and watches it."""
+
+        async def start(data: dict, request: gr.Request) -> AsyncIterator[dict]:
+            owner = owner_of(request)
+            yield {self.view: waiting(), **self._locked(True)}
+            try:
+                job = await asyncio.to_thread(begin, data, owner)
+            except UserError as error:
+                yield {self.view: error_box(str(error)), **self._locked(False)}
+                return
+            except Exception:
+                log.exception("a run could not be started")
+                yield {self.view: error_box(SORRY), **self._locked(False)}
+                return
+            async for update in self._watch(job, owner):
+                yield update
+
+        return bind(event, start, inputs, self.outputs, concurrency_limit=None)
+
+    # Watching
+
+    def _latest(self, request: gr.Request) -> str | None:
+        """The owner's newest run of this page that goes on, was cut off, or waits for a decision."""
+        for row in self.studio.runs(owner_of(request)):
+            if self.belongs(row):
+                return row.id if row.state.is_live or row.state is State.INTERRUPTED or is_undecided(row) else None
+        return None
+
+    async def _attach(self, request: gr.Request) -> AsyncIterator[dict]:
+        job = await asyncio.to_thread(self.find, request)
+        if job is None:
+            yield {self.view: None, **self._locked(False)}
+            return
+        async for update in self._watch(job, owner_of(request)):
+            yield update
+
+    async def _watch(self, job: str, owner: str) -> AsyncIterator[dict]:
+        """Replays, then follows; asynchronous, so that a hundred watchers hold no thread."""
+        story, shown = Story(), None
+        pictures: dict[str, str] = {}
+        while True:
+            try:
+                row, before = await asyncio.to_thread(self._read, job, owner, story, pictures)
+            except UserError as error:
+                yield {self.view: error_box(str(error)), **self._locked(False)}
+                return
+            tree = job_tree(row, story, pictures, self.doing, before)
+            if tree != shown:
+                shown = tree
+                yield {self.view: tree, **self._locked(row.state.is_live)}
+            if not row.state.is_live:
+                parts = await asyncio.to_thread(self.look, row if is_undecided(row) else None, owner)
+                if parts:
+                    yield parts
+                return
+            await asyncio.sleep(TICK)
+
+    def _read(self, job: str, owner: str, story: Story, pictures: dict[str, str]) -> tuple[Row, int]:
+        """The run and its place in the queue. The row first: what is written after it was read is read at the next tick."""
+        row = self.studio.run(job, owner)
+        for n, data in self.studio.follow(job, story.seen, owner=owner, patience=0):
+            story.feed(n, data)
+        for file in story.images.values():
+            if file not in pictures:
+                pictures[file] = webp_uri(self.studio.preview(job, file, owner))
+        for file in [file for file in pictures if file not in story.images.values()]:
+            del pictures[file]
+        return row, self.studio.place(job) if row.state is State.QUEUED else 0
+
+    def _locked(self, is_live: bool) -> dict:
+        return {button: gr.update(interactive=not is_live) for button in self.locks}
+
+    # What can be done with it
+
+    def _stop_and_keep(self, event: gr.EventData, request: gr.Request) -> None:
+        self.studio.stop(event.job, keep=True, owner=owner_of(request))
+
+    def _stop_and_discard(self, event: gr.EventData, request: gr.Request) -> None:
+        self.studio.stop(event.job, keep=False, owner=owner_of(request))
+
+    async def _resume(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[dict]:
+        owner = owner_of(request)
+        try:
+            await asyncio.to_thread(self.studio.resume, event.job, owner=owner)
+        except UserError as error:
+            yield {self.view: error_box(str(error))}
+            return
+        async for update in self._watch(event.job, owner):
+            yield update
+
+    def _keep(self, event: gr.EventData, request: gr.Request) -> dict:
+        return self._decide(self.studio.keep, event.job, owner_of(request))
+
+    def _discard(self, event: gr.EventData, request: gr.Request) -> dict:
+        return self._decide(self.studio.discard, event.job, owner_of(request))
+
+    def _decide(self, decision: Callable, job: str, owner: str) -> dict:
+        story, pictures = Story(), {}
+        try:
+            decision(job, owner=owner)
+            row, _ = self._read(job, owner, story, pictures)
+        except UserError as error:
+            return {self.view: error_box(str(error))}
+        return {self.view: job_tree(row, story, pictures, self.doing), **self.look(None, owner)}
