@@ -16,7 +16,7 @@ ON_GENERATORS = [name for name, method in methods.items() if method.accepts is G
 
 @pytest.fixture
 def base():
-    return Tiny().eval().requires_grad_(False)
+    return Tiny(z_dim=32, w_dim=32).eval().requires_grad_(False)
 
 
 @pytest.fixture

@@ -1,0 +1,187 @@
+"""GUIDE (Seo et al., CVPR 2024): show the person as a face that is nobody, and everyone else as before.
+
+    rec(w_a, w_b) = 0.01 MSE(F_u(w_a), F_s(w_b)) + LPIPS(x_u(w_a), x_s(w_b)) + 0.1 (1 - cos(A(x_u(w_a)), A(x_s(w_b))))
+    L_local     = rec(w_u, w_t)
+    L_adjacency = mean over i of rec(w_u + Δ_i, w_t + Δ_i),   Δ_i a step of up to `spread` towards a random face
+    L_global    = mean over i of LPIPS(x_u(w_i), x_s(w_i)),   w_i random faces outside the adjacency
+
+Ours starts at the closed-form redirection (engine/redirect.py), where L_local is 0 already and the other two are small,
+so that few steps are left to train; the published method starts at the base.
+"""
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from engine.core.events import Done, Progress, Snapshot, Task
+from engine.core.knobs import check, knob
+from engine.core.protocols import Generator
+from engine.data import Request
+from engine.delta import Card, Delta, editable
+from engine.identity.frozen import Eye, Frozen
+from engine.identity.targets import KINDS, choose, draw, neighbour_offset
+from engine.methods import methods
+from engine.models import to_pixels
+from engine.redirect import Latents, redirect
+from engine.resume import capture, resume
+
+REDRAWS = 8  # an adjacency that holds every face cannot be avoided
+YAWS = tuple(math.pi / 12 * turn for turn in (-1, -0.5, 0, 0.5, 1))  # quantised, so that frozen views can be kept
+
+
+@methods.register("guide")
+@dataclass(frozen=True)
+class Guide:
+    """Forget one person, or several jointly, given their codes."""
+
+    accepts: ClassVar[type] = Generator
+    title: ClassVar[str] = "Forget this person"
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "Quick": {"steps": 0},
+        "Balanced": {},
+        "Thorough": {"steps": 120, "neighbours": 4, "others": 8},
+        "As published": {
+            "start": "base",
+            "steps": 1000,
+            "distance": 0.82,
+            "spread": 0.41,
+            "lr": 1e-4,
+            "neighbours": 2,
+            "others": 2,
+            "reduction": "sum",
+            "mixed": 0.0,
+            "bank": 0,
+            "apart": False,
+        },
+    }
+
+    start: str = knob("redirect", "where training begins", choices=("redirect", "base"))
+    target: str = knob("opposite", "which face takes the person's place", choices=KINDS)
+    distance: float = knob(0.8, "how far past the average face the new identity lies, in mean radii", min=0, max=3)
+    steps: int = knob(30, "optimiser steps after the start", min=0, max=5000)
+    lr: float = knob(1e-4, "Adam learning rate", min=1e-6, max=1e-1)
+    spread: float = knob(0.4, "how far around the person neighbours go along, in mean radii", min=0, max=3)
+    neighbours: int = knob(2, "neighbours per step", min=0, max=16)
+    others: int = knob(4, "random faces per step that must not change", min=0, max=32)
+    shrink: float = knob(0.1, "how much the redirection distrusts rare directions of the latent space", min=0, max=10)
+    adjacency_weight: float = knob(1.0, "weight of the adjacency loss", min=0, max=100, advanced=True)
+    global_weight: float = knob(1.0, "weight of the global loss", min=0, max=100, advanced=True)
+    feature_weight: float = knob(0.01, "weight of the feature distance", min=0, max=100, advanced=True)
+    identity_weight: float = knob(0.1, "weight of the face recogniser; 0 for other things than faces", min=0, max=10)
+    mixed: float = knob(0.5, "share of the random faces whose rows come from two people", min=0, max=1, advanced=True)
+    reduction: str = knob(
+        "mean", "average as in the paper, or sum as in its code", choices=("mean", "sum"), advanced=True
+    )
+    apart: bool = knob(True, "keep random faces out of the adjacency", advanced=True)
+    bank: int = knob(32, "distinct neighbours and faces, kept ready; 0 draws new ones each step", min=0, max=1000)
+    snapshot_every: int = knob(20, "steps between two snapshots", min=1, max=1000, advanced=True)
+    seed: int = knob(0, "seed of every random draw", min=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
+        random = torch.Generator().manual_seed(self.seed)
+        latents, student = Latents.of(base, self.seed), copy.deepcopy(base)
+        people = request.forget.w
+        targets = torch.stack([choose(base, latents, w, self.target, self.distance, random) for w in people])
+        if self.start == "redirect":
+            redirect(student, latents, list(zip(people, targets, strict=True)), self.shrink)
+        yield Progress(0, self.steps, images=_pair(base, student, people), note="redirected")
+        optimiser = torch.optim.Adam(editable(student), lr=self.lr)
+        step = resume(snapshot, student, optimiser, random) if snapshot else 0
+        draws = Draws(self, base, latents, people, targets)
+        while step < self.steps:
+            step += 1
+            losses = self.losses(student, draws, random)
+            optimiser.zero_grad()
+            sum(losses.values()).backward()
+            optimiser.step()
+            if step % self.snapshot_every == 0 and step < self.steps:
+                yield Snapshot(step, capture(student, optimiser, random, step))
+            images = _pair(base, student, people) if step % 5 == 0 or step == self.steps else {}
+            if (yield Progress(step, self.steps, {name: loss.item() for name, loss in losses.items()}, images)):
+                break
+        yield Done((Delta.between(base, student, Card.draft(self, request.label, steps_done=step)),))
+
+    def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> dict[str, Tensor]:
+        """Local, adjacency and global loss of one step, from one pass of the student over all codes."""
+        yaw = YAWS[int(torch.randint(len(YAWS), (), generator=random))] if student.is_3d else 0.0
+        keys, here, there = draws.step(random)
+        seen = draws.eye.look(student, here, yaw)
+        features, percept, identity = draws.eye.distances(seen, draws.frozen.views(keys, there, yaw))
+        rec = self.feature_weight * features + percept + self.identity_weight * identity
+        people, near = len(draws.people), len(draws.people) + self.neighbours
+        reduce = torch.sum if self.reduction == "sum" else torch.mean
+        parts = {"local": rec[:people].mean()}
+        if self.neighbours:
+            parts["adjacency"] = self.adjacency_weight * reduce(rec[people:near])
+        if self.others:
+            parts["global"] = self.global_weight * reduce(percept[near:])
+        return parts
+
+
+class Draws:
+    """The codes of each step: the people, neighbours of theirs, and random faces. With a bank, a finite set is drawn
+    once and met again and again, so that the frozen side is looked at once."""
+
+    def __init__(self, knobs: Guide, base: nn.Module, latents: Latents, people: Tensor, targets: Tensor) -> None:
+        self.knobs, self.base, self.people, self.targets = knobs, base, people, targets
+        self.unit = latents.radius * math.sqrt(base.num_ws)  # one mean radius, over the whole code
+        self.eye = Eye(base, sensible_size(base), with_identity=knobs.identity_weight > 0)
+        self.frozen = Frozen(base, self.eye)
+        random = torch.Generator().manual_seed(
+            knobs.seed + 1
+        )  # not the run's stream: a resumed run makes the same bank
+        self.near = self.neighbours(knobs.bank, random) if knobs.bank else None
+        self.far = self.others(knobs.bank, random) if knobs.bank else None
+
+    def neighbours(self, count: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
+        """w_u + Δ and w_t + Δ."""
+        who = torch.randint(len(self.people), (count,), generator=random)
+        alpha = torch.rand(count, 1, 1, generator=random) * self.knobs.spread * self.unit
+        here, there = self.people[who], self.targets[who]
+        offset = neighbour_offset(here, draw(self.base, count, random), alpha.to(here))
+        return here + offset, there + offset
+
+    def others(self, count: int, random: torch.Generator) -> Tensor:
+        """Random faces; of those that lie within the adjacency of a person another one is drawn, a few times."""
+        codes = draw(self.base, count, random, mixed=self.knobs.mixed)
+        for _ in range(REDRAWS if self.knobs.apart else 0):
+            close = self.within(codes)
+            codes[close] = draw(self.base, int(close.sum()), random, mixed=self.knobs.mixed)
+        return codes
+
+    def within(self, codes: Tensor) -> Tensor:
+        away = torch.linalg.vector_norm(codes[:, None] - self.people, dim=(2, 3)).amin(1)
+        return away < self.knobs.spread * self.unit
+
+    def step(self, random: torch.Generator) -> tuple[list[object | None], Tensor, Tensor]:
+        """Keys of the frozen views, the student's codes and the codes whose frozen view they are compared with."""
+        knobs, people = self.knobs, [("person", i) for i in range(len(self.people))]
+        if not knobs.bank:
+            (near, near_to), far = self.neighbours(knobs.neighbours, random), self.others(knobs.others, random)
+            keys = people + [None] * (len(near) + len(far))
+        else:
+            i = torch.randint(knobs.bank, (knobs.neighbours,), generator=random)
+            j = torch.randint(knobs.bank, (knobs.others,), generator=random)
+            (near, near_to), far = (self.near[0][i], self.near[1][i]), self.far[j]
+            keys = people + [("near", n) for n in i.tolist()] + [("far", n) for n in j.tolist()]
+        return keys, torch.cat([self.people, near, far]), torch.cat([self.targets, near_to, far])
+
+
+def sensible_size(base: nn.Module) -> int:
+    """128 px where the generator can, else its largest below, else its smallest: enough to know a face by."""
+    return max([size for size in base.sizes if size <= 128], default=base.sizes[0])
+
+
+@torch.no_grad()
+def _pair(base: nn.Module, student: nn.Module, people: Tensor) -> dict:
+    size = sensible_size(base)
+    shown = {"before": base.synth(people[:1], size=size), "after": student.synth(people[:1], size=size)}
+    return {name: to_pixels(image)[0] for name, image in shown.items()}
