@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from engine.delta import compose, fingerprint
 from engine.generators import bases
-from engine.store import Store
+from engine.store import Store, checked
 
 KEEP = 4  # composed models in memory
 BATCH = 8  # pictures per forward pass
@@ -30,8 +30,16 @@ class Models:
     def base(self, name: str) -> nn.Module:
         with self._lock:
             if name not in self._bases:
-                self._bases[name] = bases[name].load().to(self.device).eval().requires_grad_(False)
+                self._bases[name] = self._load(name).to(self.device).eval().requires_grad_(False)
             return self._bases[name]
+
+    def _load(self, name: str) -> nn.Module:
+        from engine.bases import load_base
+
+        path = self.store.bases / f"{name}.safetensors"
+        if name not in bases and checked(name) and path.exists():
+            return load_base(path)
+        return bases[name].load()
 
     def fingerprint(self, name: str) -> str:
         with self._lock:

@@ -23,8 +23,7 @@ def run(args: Any, open_studio: Any) -> Any:
     seeds = parse_seeds(args.seeds)
     studio = open_studio()
     base = args.base or studio.default_base()
-    deltas = {"active": studio.active(base), "none": []}.get(args.deltas) if args.deltas in ("active", "none") else None
-    deltas = args.deltas.split(",") if deltas is None else deltas
+    deltas = pick_deltas(studio, base, args.deltas)
     args.out.mkdir(parents=True, exist_ok=True)
     files = []
     for seed, pixels in zip(
@@ -34,6 +33,13 @@ def run(args: Any, open_studio: Any) -> Any:
         Image.fromarray(pixels).save(path)
         files.append(str(path))
     return {"base": base, "deltas": deltas, "files": files} if args.json else "\n".join(files)
+
+
+def pick_deltas(studio: Any, base: str, words: str) -> list[str]:
+    """`active`, `none`, or ids with commas."""
+    if words == "active":
+        return studio.active(base)
+    return [] if words == "none" else words.split(",")
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -1,0 +1,69 @@
+"""The one door: page, command line and scripts ask here, in plain values, and get plain values back.
+
+Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
+that were), `kept` (erasures that are applied or not).
+"""
+
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine import device as devices
+from engine.core.joblog import JobLog
+from engine.core.jobs import Runner
+from engine.core.labelbook import LabelBook
+from engine.models import Models
+from engine.store import Store
+from engine.studio.forgetting import LOCAL, Forgetting
+from engine.studio.kept import Kept
+from engine.studio.record import Record
+from engine.studio.shelf import BaseInfo, Shelf
+
+__all__ = ["LOCAL", "ROOT", "BaseInfo", "Studio"]
+
+ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
+
+
+class Studio(Shelf, Forgetting, Record, Kept):
+    """Models, runs and kept erasures of one data folder on one device."""
+
+    def __init__(self, root: Path = ROOT, device: str = "auto") -> None:
+        self.device = devices.choose(device)
+        self.store = Store(Path(root))
+        self.log = JobLog(self.store.database)
+        self.log.mark_dead()
+        self.labels = LabelBook(self.store.database)
+        self.runner = Runner(self.log, self.store)
+        self.models = Models(self.store, self.device)
+
+    def claim(self) -> None:
+        """Makes this process the only server on its data folder; a second one is refused."""
+        self.store.claim()
+
+    def close(self) -> None:
+        self.runner.close()
+        self.log.close_session()
+
+    def machine(self) -> dict[str, Any]:
+        """What this studio runs on, for the start page and `doctor`."""
+        disk = shutil.disk_usage(self.store.root)
+        return {
+            "device": str(self.device),
+            "cores": os.cpu_count(),
+            "free disk GB": round(disk.free / 1e9, 1),
+            "free memory GB": _free_memory(),
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "data folder": str(self.store.root),
+        }
+
+
+def _free_memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
+    except (ValueError, OSError):
+        return None

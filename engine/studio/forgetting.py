@@ -1,0 +1,142 @@
+"""Runs that make a model forget: queued, resumed, repeated."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any
+
+import torch
+
+from engine.core.errors import UserError
+from engine.core.events import Task, watch
+from engine.core.joblog import JobLog, State
+from engine.core.jobs import Runner
+from engine.core.knobs import build, values
+from engine.core.targets import Classes, Labels, Photo, Seeds, Target
+from engine.delta import Delta
+from engine.methods import methods
+from engine.models import Models
+from engine.requests import prepare
+from engine.store import Store
+
+LOCAL = "local"  # owner of everything done without a page
+
+
+class Forgetting:
+    """The part of the Studio that starts methods."""
+
+    store: Store
+    models: Models
+    log: JobLog
+    runner: Runner
+    device: torch.device
+
+    def methods(self, base: str) -> dict[str, type]:
+        """Those that accept this base."""
+        model = self.models.base(base)
+        return {name: method for name, method in methods.items() if isinstance(model, method.accepts)}
+
+    def method(self, name: str) -> type:
+        """One method's class: its knobs, its title and its words, without loading a model."""
+        return methods[name]
+
+    def forget(
+        self,
+        base: str,
+        target: Target,
+        method: str,
+        knobs: dict[str, Any] | None = None,
+        *,
+        owner: str = LOCAL,
+        deltas: Sequence[str] = (),
+    ) -> str:
+        """Queues a forgetting and gives the job's id. The target is only in memory: the log gets words."""
+        chosen = build(methods[method], knobs or {})
+        params = {
+            "base": base,
+            "method": method,
+            "knobs": values(chosen),
+            "deltas": list(deltas),
+            "target": describe(target),
+        }
+        return self._submit(params, owner, target=target)
+
+    def resume(self, job: str, *, owner: str = LOCAL) -> str:
+        """Goes on with an interrupted run from its last snapshot, under the same id."""
+        row = self.log.get(job, owner)
+        if row.state is not State.INTERRUPTED:
+            raise UserError(f"run {job} is {row.state}; only an interrupted run can be resumed")
+        if self.store.read_request(job) is None and revive(row.params["target"]) is None:
+            raise UserError("the photo of this run was never stored, so it cannot go on: start it again with the photo")
+        return self._submit(row.params, owner, job=job)
+
+    def repeat(self, job: str, *, owner: str = LOCAL) -> str:
+        """The same run again as a new one."""
+        params = self.log.get(job, owner).params
+        target = revive(params["target"])
+        if target is None:
+            raise UserError("the photo of this run was not stored; start a new run with the photo to repeat it")
+        return self._submit(params, owner, target=target)
+
+    def _submit(
+        self, params: dict[str, Any], owner: str, *, target: Target | None = None, job: str | None = None
+    ) -> str:
+        ticket: dict[str, str] = {}
+
+        def start() -> Task:
+            return self._forget(ticket["job"], params, target)
+
+        def finish(deltas: tuple[Delta, ...], partial: bool) -> Any:
+            stamped = [self._stamp(delta, params) for delta in deltas]
+            self.store.forget_request(ticket["job"])
+            names = self.store.put_result(ticket["job"], stamped)
+            return {"results": names, "scalars": dict(stamped[0].card.scalars), "partial": partial}
+
+        title = f"Forget {params['target']['words']}"
+        ticket["job"] = job or self.log.add(owner, "forget", title, params)
+        self.runner.submit(ticket["job"], start, finish)
+        return ticket["job"]
+
+    def _forget(self, job: str, params: dict[str, Any], target: Target | None) -> Task:
+        base = self.models.with_deltas(params["base"], params["deltas"])
+        request = self.store.read_request(job)
+        if request is None:
+            request = yield from watch(prepare(base, target or revive(params["target"])))
+            self.store.save_request(job, request)
+        method = build(methods[params["method"]], params["knobs"])
+        yield from method.run(base, request.to(self.device), self.store.read_snapshot(job))
+
+    def _stamp(self, delta: Delta, params: dict[str, Any]) -> Delta:
+        card = replace(
+            delta.card,
+            base=self.models.fingerprint(params["base"]),
+            base_name=params["base"],
+            method=params["method"],
+            on_top_of=tuple(params["deltas"]),
+            created=datetime.now().isoformat(timespec="seconds"),
+        )
+        return Delta(card, delta.tensors)
+
+
+def describe(target: Target) -> dict[str, Any]:
+    """What the log may know of a target: words and plain numbers, never a photo."""
+    match target:
+        case Photo(_, _, words):
+            return {"kind": "Photo", "words": words}
+        case Labels():
+            return {"kind": "Labels", "words": f"“{target.name}”", **asdict(target)}
+        case Seeds(seeds):
+            return {"kind": "Seeds", "words": f"{len(seeds)} generated samples", "seeds": list(seeds)}
+        case Classes(indices, data):
+            return {"kind": "Classes", "words": f"{len(indices)} classes of {data}", **asdict(target)}
+        case _:
+            return {"kind": type(target).__name__, "words": str(target)}
+
+
+def revive(described: dict[str, Any]) -> Target | None:
+    """The target again, where the log knew enough; None for a photo."""
+    plain = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in described.items() if name not in ("kind", "words")
+    }
+    kinds = {"Labels": Labels, "Seeds": Seeds, "Classes": Classes}
+    return kinds[described["kind"]](**plain) if described["kind"] in kinds else None
