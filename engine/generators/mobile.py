@@ -129,7 +129,7 @@ class Mobile(LatentGenerator):
         w_dim: int = 512,
         depth: int = 8,
         previews: Sequence[int] = (64, 128, 256),
-        hidden: Sequence[int] = (64, 96, 64),
+        hidden: Sequence[int] = (64, 64, 48),
     ) -> None:
         super().__init__()
         self.config = {
@@ -148,8 +148,7 @@ class Mobile(LatentGenerator):
         self.heads = nn.ModuleDict()
         for side, width in zip(previews, hidden, strict=True):
             stage = int(math.log2(side)) - 3  # the map with half the side
-            rows = [row for later in self.rows[stage:] for row in later]
-            self.heads[str(side)] = Preview(channels[stage], w_dim, rows, width)
+            self.heads[str(side)] = Preview(channels[stage:], width)
         self.register_buffer("w_avg", torch.zeros(self.num_ws, w_dim))
 
     @property
@@ -159,11 +158,11 @@ class Mobile(LatentGenerator):
         return [(3 * i + 1, 3 * i + 2) for i in range(blocks)] + [(3 * blocks,)]
 
     def affines(self) -> list[tuple[nn.Module, int]]:
-        """Also the previews' colour codes, so that a preview follows its full picture."""
+        """The layers that read w, each with its row. The previews read it through the same ones."""
         layers = [(self.synthesis.first.style, 0), (self.synthesis.picture.style, self.rows[-1][0])]
         for block, (a, b) in zip(self.synthesis.blocks, self.rows, strict=False):
             layers += [(block.up, a), (block.conv1.style, a), (block.conv2.style, b)]
-        return layers + [pair for head in self.heads.values() for pair in head.affines()]
+        return layers
 
     def map(self, z: Tensor, *, psi: float = 1.0) -> Tensor:
         x = z * torch.rsqrt(z.square().mean(1, keepdim=True) + 1e-8)
@@ -187,6 +186,11 @@ class Mobile(LatentGenerator):
                 features = x
             if 2 * x.shape[1] == size:
                 break
-        last = size == self.size
-        image = self.synthesis.picture(x, w[:, self.rows[-1][0]]) if last else self.heads[str(size)](x, w)
-        return features.permute(0, 3, 1, 2), image
+        return features.permute(0, 3, 1, 2), self.picture(x, w)
+
+    def picture(self, x: Tensor, w: Tensor) -> Tensor:
+        """The picture of twice the side of this map: the network's own after the last stage, else a preview."""
+        side = 2 * x.shape[1]
+        if side == self.size:
+            return self.synthesis.picture(x, w[:, self.rows[-1][0]])
+        return self.heads[str(side)](x, w, self.synthesis, self.rows)

@@ -1,54 +1,82 @@
-"""A small head that turns an inner map into the picture the whole network would make, at twice the map's side."""
+"""A small head that turns an inner map into the picture the whole network would make, at twice the map's side.
+
+What the skipped blocks would do to colours and light depends on their styles, too much for a few pictures to teach.
+So the head runs those very blocks once at the map's own side, on the low bands alone (the picture seen from afar), and
+learns only what that leaves out: small corrections on the way, and the detail, from the map itself.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+if TYPE_CHECKING:
+    from engine.generators.mobile import Separable, Style, Synthesis
 
-@dataclass(frozen=True)
-class Part:
-    """A view of the columns of a linear layer that read one row of w."""
 
-    weight: Tensor
-    bias: None = None
+def frozen(style: "Style", w: Tensor) -> Tensor:
+    """A style as the network has it: gradients reach w, not the style's own weights."""
+    return F.linear(w, style.weight.detach(), style.bias.detach()) * style.gain
+
+
+class Afar(nn.Module):
+    """One skipped conv on a map 2^k times too small. Weights are the network's own, as constants; ours is the rest."""
+
+    def __init__(self, inputs: int, channels: int, k: int) -> None:
+        super().__init__()
+        self.edge = 0.5**k  # the share of a small pixel's width from which a 3x3 kernel reaches its neighbour
+        self.depth = nn.Parameter(torch.zeros(inputs, 1, 3, 3))
+        self.gain = nn.Parameter(torch.ones(channels))
+        self.shift = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor, conv: "Separable", w: Tensor) -> Tensor:
+        n, side, _, inputs = x.shape
+        spread = x.new_tensor([[self.edge, 0, 0], [1 - self.edge, 1, 1 - self.edge], [0, 0, self.edge]])
+        depth = self.depth + spread @ conv.depth.detach() @ spread.mT
+        x = F.conv2d(x.permute(0, 3, 1, 2), depth, padding=1, groups=inputs).permute(0, 2, 3, 1)
+        point = conv.point.detach() * self.gain[:, None] * frozen(conv.style, w)[:, None]
+        x = torch.baddbmm(self.shift + conv.bias.detach(), x.reshape(n, side * side, inputs), point.mT)
+        noise = F.avg_pool2d(conv.noise.permute(2, 0, 1), len(conv.noise) // side)
+        return F.leaky_relu_(x.view(n, side, side, -1).add_(noise.permute(1, 2, 0)), 0.2)
 
 
 class Preview(nn.Module):
-    """One modulated 1x1 conv gives twelve linear outputs (the four pixels under a feature) and `hidden` more, which
-    two 3x3 convs turn into a correction. Style comes from every row that the skipped blocks would have read, so
-    that colours follow a W+ code; it enters by a narrow code, since few images must fit it."""
+    """`channels` are those of the map and of the stages that are skipped. Map and far view give twelve linear outputs
+    (the four pixels under a feature) and `hidden` more, which two 3x3 convs turn into a correction."""
 
-    def __init__(self, channels: int, w_dim: int, rows: Sequence[int], hidden: int, rank: int = 32) -> None:
+    def __init__(self, channels: Sequence[int], hidden: int) -> None:
         super().__init__()
-        self.rows = list(rows)
-        self.register_buffer("mean", torch.zeros(channels))
-        self.register_buffer("std", torch.ones(channels))
-        self.register_buffer("w_mean", torch.zeros(w_dim))
-        self.code = nn.Linear(len(self.rows) * w_dim, rank, bias=False)
-        self.gate = nn.Linear(rank, channels, bias=False)
-        self.point = nn.Linear(channels, 12 + hidden)
-        self.shift = nn.Linear(rank, 12 + hidden, bias=False)
+        self.skipped = len(channels) - 1
+        self.afar = nn.ModuleList()
+        for k, (inputs, outputs) in enumerate(pairwise(channels), start=1):
+            self.afar.extend([Afar(inputs // 4, outputs, k), Afar(outputs, outputs, k)])
+        both = channels[0] + channels[-1]
+        self.register_buffer("mean", torch.zeros(both))
+        self.register_buffer("std", torch.ones(both))
+        self.point = nn.Linear(both, 12 + hidden)
         self.mix = nn.Conv2d(hidden, hidden, 3, padding=1)
         self.last = nn.Conv2d(hidden, 12, 3, padding=1)
-        for layer in (self.gate, self.shift, self.last):
-            nn.init.zeros_(layer.weight)
-        nn.init.normal_(self.code.weight, std=(len(self.rows) * w_dim) ** -0.5)
-        nn.init.zeros_(self.last.bias)
+        nn.init.zeros_(self.last.weight), nn.init.zeros_(self.last.bias)
 
-    def affines(self) -> list[tuple[Part, int]]:
-        """What of the code reads which row. It reads w - w_mean, so there is no bias to go with it."""
-        parts = self.code.weight.chunk(len(self.rows), 1)
-        return [(Part(part), row) for part, row in zip(parts, self.rows, strict=True)]
+    def view(self, x: Tensor, w: Tensor, net: "Synthesis", rows: Sequence[Sequence[int]]) -> Tensor:
+        """The last map of the network as it looks from afar, ready for RGB: [n, h, w, c] to [n, h, w, last c]."""
+        layers = iter(self.afar)
+        for block, (a, b) in zip(net.blocks[-self.skipped :], rows[-1 - self.skipped : -1], strict=True):
+            low = x.shape[-1] // 4
+            x = x[..., :low] * (0.5 * frozen(block.up, w[:, a])[:, None, None, :low])
+            x = next(layers)(x, block.conv1, w[:, a])
+            x = next(layers)(x, block.conv2, w[:, b])
+        return x * frozen(net.picture.style, w[:, rows[-1][0]])[:, None, None]
 
-    def forward(self, x: Tensor, w: Tensor) -> Tensor:
-        """[n, h, w, c] and [n, num_ws, w_dim] to [n, 3, 2h, 2w]."""
-        code = self.code((w[:, self.rows] - self.w_mean).flatten(1))
-        point = self.point.weight * ((1 + self.gate(code)) / self.std)[:, None]  # [n, 12 + hidden, c]
-        bias = self.point.bias + self.shift(code) - point @ self.mean
-        y = torch.baddbmm(bias[:, None], x.flatten(1, 2), point.mT).unflatten(1, x.shape[1:3]).permute(0, 3, 1, 2)
-        linear, hidden = y[:, :12], F.leaky_relu(y[:, 12:], 0.2)
-        pixels = linear + self.last(F.leaky_relu_(self.mix(hidden), 0.2))
-        return F.pixel_shuffle(pixels, 2).contiguous()
+    def forward(self, x: Tensor, w: Tensor, net: "Synthesis", rows: Sequence[Sequence[int]]) -> Tensor:
+        """[n, h, w, c] and [n, num_ws, w_dim] to [n, 3, 2h, 2w]; `rows` says which rows of w the blocks read."""
+        weight = self.point.weight / self.std
+        near, far = weight.split((x.shape[-1], weight.shape[1] - x.shape[-1]), dim=1)
+        bias = self.point.bias - weight @ self.mean
+        y = torch.addmm(bias, x.flatten(0, 2), near.mT).addmm_(self.view(x, w, net, rows).flatten(0, 2), far.mT)
+        y = y.view(*x.shape[:3], -1).permute(0, 3, 1, 2)
+        hidden = F.leaky_relu_(self.mix(F.leaky_relu(y[:, 12:], 0.2)), 0.2)
+        return F.pixel_shuffle(y[:, :12] + self.last(hidden), 2).contiguous()
