@@ -126,7 +126,8 @@ def describe(target: Target) -> dict[str, Any]:
         case Labels():
             return {"kind": "Labels", "words": f"“{target.name}”", **asdict(target)}
         case Seeds(seeds):
-            return {"kind": "Seeds", "words": f"{len(seeds)} generated samples", "seeds": list(seeds)}
+            words = "1 generated sample" if len(seeds) == 1 else f"{len(seeds)} generated samples"
+            return {"kind": "Seeds", "words": words, "seeds": list(seeds)}
         case Classes(indices, data):
             return {"kind": "Classes", "words": f"{len(indices)} classes of {data}", **asdict(target)}
         case _:
