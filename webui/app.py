@@ -19,7 +19,7 @@ from webui.headers import HEADERS, LOOPBACK, Headers, OnlyHosts
 from webui.owner import Owners
 from webui.pages import pages
 from webui.shell import footer, header
-from webui.theme import css, head, theme
+from webui.theme import head, theme
 
 TEN_MINUTES = 600
 
@@ -59,7 +59,6 @@ def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, 
         auth=auth,
         auth_message="This studio asks for a name and a password.",
         theme=theme(),
-        css=css(),
         head=head(),
         ssr_mode=False,
         show_error=False,

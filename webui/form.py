@@ -1,6 +1,6 @@
 """A method's knobs as a form: drawn from its fields, read back as one dict.
 
-    form = Form(studio.method("guide"), presets={"Quick": {"steps": 60}, "Thorough": {"steps": 400}})
+    form = Form(studio.method("guide"), {"Quick": {"steps": 60}, "Thorough": {"steps": 400}}, start="Quick")
     panel.starts(button.click, begin, {base, *form.inputs})
     def begin(data, owner): return studio.forget(data[base], target, "guide", form.read(data), owner=owner)
 
@@ -22,21 +22,29 @@ class Form:
     """Components for every knob of a method, made in the current context."""
 
     def __init__(
-        self, method: type, presets: Mapping[str, Mapping[str, Any]] | None = None, *, hide: Collection[str] = ()
+        self,
+        method: type,
+        presets: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        start: str | None = None,
+        hide: Collection[str] = (),
     ) -> None:
         self.presets = {name: dict(values) for name, values in (presets or {}).items()}
+        first = self.presets.get(start or "", {})
         self.fields = {field.name: field for field in knobs(method) if field.name not in hide}
         self.parts: dict[str, Any] = {}
         if self.presets:
-            self.preset = gr.Radio(list(self.presets), label="Preset", value=None, info="A start; you may change it.")
+            self.preset = gr.Radio(
+                list(self.presets), label="Preset", value=start, info="A start; change what you like."
+            )
         plain = [field for field in self.fields.values() if not field.metadata["advanced"]]
         folded = [field for field in self.fields.values() if field.metadata["advanced"]]
         for field in plain:
-            self.parts[field.name] = component(field)
+            self.parts[field.name] = component(field, first.get(field.name, field.default))
         if folded:
             with gr.Accordion("Advanced", open=False):
                 for field in folded:
-                    self.parts[field.name] = component(field)
+                    self.parts[field.name] = component(field, first.get(field.name, field.default))
         if self.presets:
             self._bind_presets()
 
@@ -71,9 +79,9 @@ class Form:
         return gr.update(value=chosen.get(name, self.fields[name].default))
 
 
-def component(field: dataclasses.Field) -> Any:
+def component(field: dataclasses.Field, value: Any) -> Any:
     """What fits a knob: a tick, a list, a slider where the range is short, else a number."""
-    meta, words = field.metadata, {"label": label(field.name), "value": field.default}
+    meta, words = field.metadata, {"label": label(field.name), "value": value}
     info = sentence(meta["help"])
     if field.type is bool:
         return gr.Checkbox(**words, info=info)

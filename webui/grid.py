@@ -5,7 +5,7 @@
     grid = LabelGrid(save)
     return {grid: gr.update(items=items, value={"12": 1}, context={"base": base, "feature": name})}
 
-items    [{"id": "12", "src": uri, "guess": 1 | 0, "odd": true, "how": "chosen"}, ...]; all but id and src may be absent.
+items    [{"id": "12", "src": uri, "guess": 1 | 0, "odd": true, "how": "chosen"}, ...]; all but id and src are optional.
          A new list is a new batch. `guess` is shown dotted until confirmed, `odd` asks to look again.
 value    {"12": 1, "13": 0}: the labels of this batch, 1 with, 0 without. A value that comes late never undoes what
          the user did on this batch.

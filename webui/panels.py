@@ -1,13 +1,13 @@
 """The panel of a run that goes on.
 
-    panel = JobPanel(studio, demo, belongs=lambda row: row.kind == "forget")
-    panel.starts(button.click, begin, {base, seeds})      begin(data, owner) -> job id; may raise UserError
+    panel = JobPanel(studio, belongs=lambda row: row.kind == "forget")    shown where it is made
+    panel.watch(demo, locks=[button])                                     once, after the page's other parts are made
+    panel.starts(button.click, begin, {base, seeds})                      begin(data, owner) -> job, or UserError
 
 The panel finds the owner's own run again after a reload and in a second tab: `belongs` says which runs are this
-page's. Buttons given as `locks` are off while a run goes on. With `check=(components, look)` a page adds its own
-parts: look(row, owner) -> {component: update} is called once when a run has a result to decide on, and with
-row=None when there is none (any more).
-Pictures named before-x and after-x in a Progress are shown as pairs, with x as the label.
+page's. Buttons given as `locks` are off while a run goes on. With `parts` and `look` a page adds its own check:
+look(row, owner) -> {part: update} is called once when a run has a result to decide on, and with row=None when it has
+been decided. Pictures named before-x and after-x in a Progress are shown as pairs, with x as the label.
 """
 
 import asyncio
@@ -37,19 +37,26 @@ class JobPanel:
     def __init__(
         self,
         studio: Studio,
-        demo: gr.Blocks,
         *,
         belongs: Callable[[Row], bool],
         doing: str = "Erasing",
-        locks: Sequence[gr.Button] = (),
-        check: tuple[Sequence[Any], Look] = ((), lambda row, owner: {}),
         find: Callable[[gr.Request], str | None] | None = None,
     ) -> None:
-        self.studio, self.belongs, self.doing, self.locks = studio, belongs, doing, list(locks)
-        self.parts, self.look = check
-        self.find = find or self._latest
+        self.studio, self.belongs, self.doing = studio, belongs, doing
+        self.find, self.is_linked = find or self._latest, find is None
         self.view = View(events=("stop_keep", "stop_discard", "keep", "discard", "resume", "attach"), cls="job-host")
-        self.outputs = [self.view, *self.locks, *self.parts]
+
+    def watch(
+        self,
+        demo: gr.Blocks,
+        *,
+        locks: Sequence[gr.Button] = (),
+        parts: Sequence[Any] = (),
+        look: Look = lambda row, owner: {},
+    ) -> None:
+        """Binds the panel to its page."""
+        self.locks, self.look = list(locks), look
+        self.outputs = [self.view, *locks, *parts]
         watching = {"outputs": self.outputs, "concurrency_limit": None}
         bind(demo.load, self._attach, **watching)
         bind(self.view.attach, self._attach, **watching)
@@ -74,7 +81,7 @@ class JobPanel:
                 log.exception("a run could not be started")
                 yield {self.view: error_box(SORRY), **self._locked(False)}
                 return
-            async for update in self._watch(job, owner):
+            async for update in self._follow(job, owner):
                 yield update
 
         return bind(event, start, inputs, self.outputs, concurrency_limit=None)
@@ -91,12 +98,12 @@ class JobPanel:
     async def _attach(self, request: gr.Request) -> AsyncIterator[dict]:
         job = await asyncio.to_thread(self.find, request)
         if job is None:
-            yield {self.view: None, **self._locked(False)}
+            yield {self.view: None}
             return
-        async for update in self._watch(job, owner_of(request)):
+        async for update in self._follow(job, owner_of(request)):
             yield update
 
-    async def _watch(self, job: str, owner: str) -> AsyncIterator[dict]:
+    async def _follow(self, job: str, owner: str) -> AsyncIterator[dict]:
         """Replays, then follows; asynchronous, so that a hundred watchers hold no thread."""
         story, shown = Story(), None
         pictures: dict[str, str] = {}
@@ -106,7 +113,7 @@ class JobPanel:
             except UserError as error:
                 yield {self.view: error_box(str(error)), **self._locked(False)}
                 return
-            tree = job_tree(row, story, pictures, self.doing, before)
+            tree = job_tree(row, story, pictures, self.doing, before, self.is_linked)
             if tree != shown:
                 shown = tree
                 yield {self.view: tree, **self._locked(row.state.is_live)}
@@ -118,7 +125,7 @@ class JobPanel:
             await asyncio.sleep(TICK)
 
     def _read(self, job: str, owner: str, story: Story, pictures: dict[str, str]) -> tuple[Row, int]:
-        """The run and its place in the queue. The row first: what is written after it was read is read at the next tick."""
+        """The run and its place in the queue. The row first: what is written later is read at the next tick."""
         row = self.studio.run(job, owner)
         for n, data in self.studio.follow(job, story.seen, owner=owner, patience=0):
             story.feed(n, data)
@@ -147,7 +154,7 @@ class JobPanel:
         except UserError as error:
             yield {self.view: error_box(str(error))}
             return
-        async for update in self._watch(event.job, owner):
+        async for update in self._follow(event.job, owner):
             yield update
 
     def _keep(self, event: gr.EventData, request: gr.Request) -> dict:
@@ -163,4 +170,4 @@ class JobPanel:
             row, _ = self._read(job, owner, story, pictures)
         except UserError as error:
             return {self.view: error_box(str(error))}
-        return {self.view: job_tree(row, story, pictures, self.doing), **self.look(None, owner)}
+        return {self.view: job_tree(row, story, pictures, self.doing, linked=self.is_linked), **self.look(None, owner)}

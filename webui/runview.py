@@ -22,7 +22,9 @@ def waiting() -> Node:
     return h("div", h("p", "Starting …", cls="quiet"), cls="card job", data_live="1")
 
 
-def job_tree(row: Row, story: Story, pictures: dict[str, str], doing: str, before: int = 0) -> Node:
+def job_tree(
+    row: Row, story: Story, pictures: dict[str, str], doing: str, before: int = 0, linked: bool = True
+) -> Node:
     """Everything the panel shows, from what the log knows."""
     now = time.time()
     left = story.left(now) if row.state is State.RUNNING else None
@@ -35,7 +37,7 @@ def job_tree(row: Row, story: Story, pictures: dict[str, str], doing: str, befor
         h("p", status(row, story, left, before), cls="status", role="status"),
         bar,
         h("div", curves(story), live_pairs(shown, story.images_step), cls="body"),
-        h("div", actions(row, story, now), cls="row"),
+        h("div", actions(row, story, now), details_link(row) if linked and not row.state.is_live else None, cls="row"),
         cls="card job",
         data_job=row.id,
         data_state=row.state.value,
@@ -101,12 +103,13 @@ def actions(row: Row, story: Story, now: float) -> list[Node]:
             return [
                 h("button", "Keep", on="keep", busy="Keeping …", cls="main", **job),
                 h("button", "Discard", on="discard", busy="Discarding …", cls="warn", **job),
-                h("a", "Details of this run", href=f"./runs?run={row.id}"),
             ]
-        case State.STOPPING:
-            return []
         case _:
-            return [h("a", "Details of this run", href=f"./runs?run={row.id}")]
+            return []
+
+
+def details_link(row: Row) -> Node:
+    return h("a", "Details of this run", href=f"./runs?run={row.id}")
 
 
 def tab_title(row: Row, story: Story, left: float | None, doing: str) -> str:

@@ -24,7 +24,7 @@ def header(pages: Iterable, current) -> gr.HTML:
         '<a class="skip" href="#content">Skip to the content</a><header class="bar">'
         f'<a class="mark" href="./" aria-label="Lethe, start page">{MARK}<span>Lethe</span></a>'
         f'<nav aria-label="Pages">{links}</nav>'
-        f'<button type="button" class="turn" aria-label="Light or dark" title="Light or dark">{HALF_SUN}</button></header>'
+        f'<button type="button" class="turn" aria-label="Light or dark">{HALF_SUN}</button></header>'
     )
     script = f'window.lethe?.enter("{current.title}", element);'
     return gr.HTML(html_template=template, js_on_load=script, apply_default_css=False, elem_classes=["header-host"])

@@ -6,7 +6,8 @@ import gradio as gr
 
 HERE = Path(__file__).parent
 
-SANS = ["system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif"]
+SANS = ["-apple-system", "Segoe UI", "Roboto", "Ubuntu", "Cantarell", "Noto Sans", "Helvetica Neue", "Liberation Sans"]
+SANS += ["Arial", "sans-serif"]
 MONO = ["ui-monospace", "SF Mono", "Consolas", "Liberation Mono", "monospace"]
 
 TEAL = gr.themes.Color(
@@ -105,10 +106,7 @@ def theme() -> gr.themes.Base:
     return made.set(**shades, **PLAIN)
 
 
-def css() -> str:
-    """The page's own sheet, then those of the grids."""
-    return "\n".join((HERE / f"{name}.css").read_text() for name in ("style", "grid", "compare"))
-
-
 def head() -> str:
-    return f"<script>{(HERE / 'shell.js').read_text()}</script>"
+    """Our sheets and script. As `css=` Gradio would rewrite the rules and lose those for the bar on small screens."""
+    sheets = "\n".join((HERE / f"{name}.css").read_text() for name in ("style", "grid", "compare"))
+    return f"<style>{sheets}</style><script>{(HERE / 'shell.js').read_text()}</script>"

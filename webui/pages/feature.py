@@ -14,7 +14,7 @@ from engine.studio import Studio
 from webui import pictures
 from webui.events import bind, error_box, said
 from webui.form import Form
-from webui.grid import LabelGrid, keep_labels
+from webui.grid import PAGE, LabelGrid, keep_labels
 from webui.owner import owner_of
 from webui.pages import Page, pages
 from webui.panels import JobPanel
@@ -26,110 +26,109 @@ PORTION = 24  # samples that are shown as soon as they are drawn
 ENOUGH = 10  # labels on each side
 PSI = 1.0  # thresholds must come from random latents, so nothing is truncated
 FIRST = 1000  # seeds below are for looking at
+LEAD = "Name it, then say which samples show it. Ten with and ten without are enough to begin."
+MODES = [("Label each sample", "grid"), ("Pages of ten: tick those that have it", "tick")]
 
 
 def build(studio: Studio, demo: gr.Blocks) -> None:
-    View(
-        [
-            h("p", "Feature", cls="eyebrow"),
-            h("h1", "Erase a feature"),
-            h(
-                "p",
-                "Name it, then say which samples show it. Ten with and ten without are enough to begin.",
-                cls="lead",
-            ),
-        ]
-    )
-    trouble = View()
-    with gr.Row(equal_height=True, elem_classes=["name-row"]):
-        name = gr.Textbox(label="Feature", placeholder="glasses", max_length=60, elem_id="feature-name", scale=3)
-        show = gr.Button("Show samples", variant="primary", scale=1)
-    mode = gr.Radio(
-        [("Label each sample", "grid"), ("Pages of ten: tick those that have it", "tick")],
-        value="grid", label="How", elem_classes=["choice"],
-    )  # fmt: skip
-    earlier = View(events=("open",))
+    FeaturePage(studio).bind(demo)
 
-    def save(data: dict, request: gr.Request) -> dict:
-        return keep_labels(studio, owner_of(request), data)
 
-    grid = LabelGrid(save, elem_id="labels")
-    enough = View()
-    with gr.Accordion("Settings", open=False):
-        form = Form(studio.method(METHOD), hide=("batch",))
-    erase = gr.Button("Erase", variant="primary", interactive=False, elem_classes=["run"])
-    batch = gr.State(0)
-    panel = JobPanel(studio, demo, belongs=of_this_page)
+class FeaturePage:
+    """The parts of the page in their order, then what they do."""
 
-    def samples(feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
+    def __init__(self, studio: Studio) -> None:
+        self.studio = studio
+        View([h("p", "Feature", cls="eyebrow"), h("h1", "Erase a feature"), h("p", LEAD, cls="lead")])
+        self.trouble = View()
+        with gr.Row(equal_height=True, elem_classes=["name-row"]):
+            self.name = gr.Textbox(
+                label="Feature", placeholder="glasses", max_length=60, elem_id="feature-name", scale=3
+            )
+            self.show = gr.Button("Show samples", variant="primary", scale=1)
+        self.mode = gr.Radio(MODES, value="grid", label="How", elem_classes=["choice"])
+        self.earlier = View(events=("open",))
+        self.grid = LabelGrid(self.save, elem_id="labels")
+        self.enough = View()
+        with gr.Accordion("Settings", open=False):
+            self.form = Form(studio.method(METHOD), hide=("batch",))
+        self.erase = gr.Button("Erase", variant="primary", interactive=False, elem_classes=["run"])
+        self.panel = JobPanel(studio, belongs=of_this_page)
+        self.batch = gr.State(0)
+
+    def bind(self, demo: gr.Blocks) -> None:
+        asked, shown = (
+            [self.name, self.batch, self.mode],
+            [self.grid, self.batch, self.enough, self.erase, self.trouble],
+        )
+        quiet = {"api_visibility": "private", "show_progress": "hidden"}
+        said_here = said(self.trouble)
+        self.panel.watch(demo)
+        self.panel.starts(self.erase.click, self.begin, {self.name, *self.form.inputs})
+        first = bind(demo.load, said_here(self.load), None, [self.name, self.earlier, self.trouble])
+        first.then(self.again, asked, shown, **quiet)
+        chosen = bind(self.earlier.open, said_here(self.reopen), None, [self.name, self.trouble])
+        chosen.then(self.again, asked, shown, **quiet)
+        for event in (self.show.click, self.name.submit):
+            bind(event, self.samples, asked, shown)
+        bind(self.mode.input, self.again, asked, shown)
+        bind(self.grid.next, self.following, asked, shown)
+        labelled = [self.enough, self.erase, self.trouble]
+        bind(self.grid.input, said_here(self.labelled), self.name, labelled, trigger_mode="always_last")
+
+    def load(self, request: gr.Request) -> dict:
+        known = self.studio.labels.features(owner_of(request), self.studio.default_base())
+        return {self.name: next(iter(known), ""), self.earlier: earlier_tree(known)}
+
+    def reopen(self, event: gr.EventData) -> dict:
+        return {self.name: event.feature}
+
+    def samples(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
         """A batch of samples with the labels they already have, in portions as they are drawn."""
-        owner, base = owner_of(request), studio.default_base()
         try:
-            words = checked_feature(feature)
-            labels = {str(seed): label.value for seed, label in studio.labels.get(owner, base, words).items()}
+            words, owner, base = checked_feature(feature), owner_of(request), self.studio.default_base()
+            labels = {str(seed): label.value for seed, label in self.studio.labels.get(owner, base, words).items()}
+            fixed = {"context": {"base": base, "feature": words}, "mode": how, "page": number * BATCH // PAGE + 1}
             seeds, items = range(FIRST + number * BATCH, FIRST + (number + 1) * BATCH), []
-            size = pictures.small(studio, base)
-            fixed = {"context": {"base": base, "feature": words}, "mode": how, "page": number * BATCH // 10 + 1}
             for start in range(0, BATCH, PORTION):
                 part = seeds[start : start + PORTION]
-                drawn = pictures.samples(studio, base, part, psi=PSI, size=size)
+                drawn = pictures.samples(self.studio, base, part, psi=PSI, size=pictures.small(self.studio, base))
                 items = [*items, *({"id": str(s), "src": uri} for s, uri in zip(part, drawn, strict=True))]
                 here = {item["id"]: labels[item["id"]] for item in items if item["id"] in labels}
-                yield {trouble: None, grid: gr.update(items=items, value=here, **fixed), batch: number}
-            yield after_labels(words, owner)
+                yield {self.trouble: None, self.grid: gr.update(items=items, value=here, **fixed), self.batch: number}
+            yield self.counted(words, owner)
         except UserError as error:
-            yield {trouble: error_box(str(error))}
+            yield {self.trouble: error_box(str(error))}
 
-    def after_labels(feature: str, owner: str) -> dict:
-        counts = studio.labels.counts(owner, studio.default_base(), feature)
-        ready = min(counts.having, counts.lacking) >= ENOUGH
-        button = gr.update(value=f"Erase “{feature}” (naive baseline)", interactive=ready)
-        return {enough: enough_tree(counts), erase: button}
+    def again(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
+        """The same batch once more, if there is a name already."""
+        if feature:
+            yield from self.samples(feature, number, how, request)
+        else:
+            yield {self.trouble: None}
 
-    @said(trouble)
-    def labelled(feature: str, request: gr.Request) -> dict:
-        return after_labels(checked_feature(feature), owner_of(request))
+    def following(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
+        yield from self.samples(feature, number + 1, how, request)
 
-    @said(trouble)
-    def load(request: gr.Request) -> dict:
-        known = studio.labels.features(owner_of(request), studio.default_base())
-        return {name: next(iter(known), ""), earlier: earlier_tree(known)}
+    def save(self, data: dict, request: gr.Request) -> dict:
+        return keep_labels(self.studio, owner_of(request), data)
 
-    @said(trouble)
-    def reopen(event: gr.EventData) -> dict:
-        return {name: event.feature}
+    def labelled(self, feature: str, request: gr.Request) -> dict:
+        return self.counted(checked_feature(feature), owner_of(request))
 
-    def begin(data: dict, owner: str) -> str:
-        base = studio.default_base()
-        target = studio.labels.target(owner, base, data[name], psi=PSI)
+    def counted(self, feature: str, owner: str) -> dict:
+        counts = self.studio.labels.counts(owner, self.studio.default_base(), feature)
+        button = gr.update(value=f"Erase “{feature}” (naive baseline)", interactive=not short_of(counts))
+        return {self.enough: enough_tree(counts), self.erase: button}
+
+    def begin(self, data: dict, owner: str) -> str:
+        base = self.studio.default_base()
+        target = self.studio.labels.target(owner, base, data[self.name], psi=PSI)
         missing = short_of(Counts(len(target.having), len(target.lacking)))
         if missing:
             raise UserError(missing)
-        return studio.forget(
-            base, target, METHOD, form.read(data) | {"batch": 4}, owner=owner, deltas=studio.active(base)
-        )
-
-    shown = [grid, batch, enough, erase, trouble]
-    quiet = {"api_visibility": "private", "show_progress": "hidden"}
-
-    def again(feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
-        if feature:
-            yield from samples(feature, number, how, request)
-        else:
-            yield {trouble: None}
-
-    def following(feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
-        yield from samples(feature, number + 1, how, request)
-
-    first = bind(demo.load, load, None, [name, earlier, trouble])
-    first.then(again, [name, batch, mode], shown, **quiet)
-    bind(earlier.open, reopen, None, [name, trouble]).then(again, [name, batch, mode], shown, **quiet)
-    bind(show.click, samples, [name, batch, mode], shown)
-    bind(name.submit, samples, [name, batch, mode], shown)
-    bind(mode.input, again, [name, batch, mode], shown)
-    bind(grid.next, following, [name, batch, mode], shown)
-    bind(grid.input, labelled, name, [enough, erase, trouble], trigger_mode="always_last")
-    panel.starts(erase.click, begin, {name, *form.inputs})
+        knobs = self.form.read(data) | {"batch": 4}
+        return self.studio.forget(base, target, METHOD, knobs, owner=owner, deltas=self.studio.active(base))
 
 
 def of_this_page(row: Row) -> bool:
@@ -138,15 +137,11 @@ def of_this_page(row: Row) -> bool:
 
 def short_of(counts: Counts) -> str:
     """What is missing until erasing makes sense, in a sentence; empty when nothing is."""
-    need = [
-        f"{n} more {side}"
-        for n, side in ((ENOUGH - counts.having, "with"), (ENOUGH - counts.lacking, "without"))
-        if n > 0
-    ]
-    if counts.having and not counts.lacking and counts.having >= ENOUGH:
-        return "All labels say “with”. Add some without."
-    if counts.lacking and not counts.having and counts.lacking >= ENOUGH:
-        return "All labels say “without”. Add some with."
+    sides = {"with": ENOUGH - counts.having, "without": ENOUGH - counts.lacking}
+    need = [f"{n} more {side}" for side, n in sides.items() if n > 0]
+    if len(need) == 1 and not min(counts.having, counts.lacking):
+        alike, other = ("with", "without") if counts.having else ("without", "with")
+        return f"All labels say “{alike}”. Add some {other}."
     return f"Label {' and '.join(need)}." if need else ""
 
 

@@ -98,7 +98,7 @@ def privacy() -> Node:
         ),
         h(
             "li",
-            "A base still knows what an erasure hides. Before you give a model away, export it with the erasure baked in.",
+            "A base still knows what an erasure hides. Give a model away only with its erasures baked in.",
         ),
         h("li", "An erasure made for one person points at that person's face: treat the file as personal data."),
         h("li", "Your runs and labels belong to this browser, or to your name if this studio asks for one."),

@@ -26,7 +26,11 @@ METHOD = "ascent"
 PEOPLE = (3, 7, 11, 20, 28, 45)
 OTHERS = (101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111)
 PSI = 1.0  # the codes that are erased are not truncated, so the pictures are not either
-PRESETS = {"Quick": {"steps": 20}, "Balanced": {"steps": 40}, "Thorough": {"steps": 120}}
+PRESETS = {
+    "Quick": {"steps": 15, "lr": 1e-4},
+    "Balanced": {"steps": 30, "lr": 1e-4},
+    "Thorough": {"steps": 80, "lr": 1e-4},
+}
 
 
 def build(studio: Studio, demo: gr.Blocks) -> None:
@@ -41,15 +45,16 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
     trouble = View()
     people = PictureChoice("Who should be forgotten?", elem_id="people")
     with gr.Accordion("Settings", open=False):
-        form = Form(studio.method(METHOD), PRESETS, hide=("batch",))
+        form = Form(studio.method(METHOD), PRESETS, start="Balanced", hide=("batch",))
     erase = gr.Button("Erase this person", variant="primary", interactive=False, elem_classes=["run"])
+    panel = JobPanel(studio, belongs=of_this_page)
     check = View()
     grid = CompareGrid(elem_id="check")
 
     def look(row: Row | None, owner: str) -> dict:
         return {check: None, grid: []} if row is None else checked(studio, row, owner, check, grid)
 
-    panel = JobPanel(studio, demo, belongs=of_this_page, locks=[erase], check=((check, grid), look))
+    panel.watch(demo, locks=[erase], parts=[check, grid], look=look)
 
     def begin(data: dict, owner: str) -> str:
         if not data[people]:

@@ -39,16 +39,17 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
     with gr.Row():
         first = gr.Number(3, label="From seed", precision=0, minimum=0)
         last = gr.Number(11, label="To seed", precision=0, minimum=0)
-        walk = gr.Button("Draw the way", elem_classes=["walk"])
+        walk = gr.Button("Draw the way", elem_classes=["side"])
     strip = View()
 
     @said(trouble)
     def load() -> dict:
-        infos = studio.bases()
+        default = studio.default_base()
+        infos = sorted(studio.bases(), key=lambda info: (info.name != default, info.name == "tiny", info.title))
         ready = [info for info in infos if not info.missing]
         return {
             listed: h("div", *(model_card(studio, info) for info in infos), cls="cards halves"),
-            base: gr.update(choices=[(info.title, info.name) for info in ready], value=studio.default_base()),
+            base: gr.update(choices=[(info.title, info.name) for info in ready], value=default),
         }
 
     @said(trouble)
@@ -92,7 +93,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
 
 
 def looks(size: int) -> str:
-    return f"faces{' pixel' if size < 64 else ''}"
+    return f"faces big{' pixel' if size < 64 else ''}"
 
 
 def model_card(studio: Studio, info: BaseInfo) -> Node:

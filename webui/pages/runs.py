@@ -23,7 +23,8 @@ MOST_PICTURES = 24
 def build(studio: Studio, demo: gr.Blocks) -> None:
     head = View([h("h1", "Runs")])
     trouble = View()
-    panel = JobPanel(studio, demo, belongs=lambda row: True, find=asked, doing="Running")
+    panel = JobPanel(studio, belongs=lambda row: True, find=asked, doing="Running")
+    panel.watch(demo)
     detail = View()
     listed = View(events=EVENTS)
     outputs = [head, trouble, detail, listed]
@@ -76,10 +77,11 @@ def leave_for(job: str) -> Node:
     return h("p", "One moment …", go=f"./runs?run={job}")
 
 
-def in_full(studio: Studio, row: Row, owner: str) -> list[Node]:
+def in_full(studio: Studio, row: Row, owner: str) -> Node:
     """Settings, scores, pictures and log of one run."""
     events = list(studio.follow(row.id, owner=owner, patience=0))
-    return [
+    return h(
+        "div",
         h(
             "div",
             h("section", h("h2", "Settings"), settings(row), cls="card"),
@@ -88,7 +90,8 @@ def in_full(studio: Studio, row: Row, owner: str) -> list[Node]:
         ),
         shots(studio, row, owner, [data for _, data in events]),
         h("details", h("summary", "Log"), h("pre", log_text(row, [data for _, data in events]), tabindex="0")),
-    ]
+        cls="column-of",
+    )
 
 
 def settings(row: Row) -> Node:
@@ -113,8 +116,10 @@ def scores(row: Row) -> Node:
 
 
 def shots(studio: Studio, row: Row, owner: str, events: list[dict]) -> Node | None:
-    """The pictures it has shown, in order."""
+    """The pictures it has shown, in order; what was before only once."""
     shown = [(data["step"], name, file) for data in events for name, file in data.get("images", {}).items()]
+    first = next((step for step, _, _ in shown), 0)
+    shown = [(step, name, file) for step, name, file in shown if step == first or not name.startswith("before")]
     if not shown:
         return None
     drawn = []

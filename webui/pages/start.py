@@ -17,7 +17,7 @@ TASKS = (
      "Label samples"),
     ("identity", "Erase a person", "One face, and the generator turns it into somebody who does not exist.",
      "Choose a person"),
-    ("recover", "Give it back", "Every erasure is a small file beside the model. Leave it out and the model is as before.",
+    ("recover", "Give it back", "An erasure is a small file beside the model. Leave it out and the model is as before.",
      "See erasures"),
 )  # fmt: skip
 
