@@ -27,7 +27,8 @@ def five_point(pixels: np.ndarray, points: np.ndarray, template: tuple[int, np.n
     size, target = template
     back = similarity(target, points)  # from the aligned image to the photo
     corners = np.array([[0, 0], [0, size], [size, size], [size, 0]]) @ back[:, :2].T + back[:, 2]
-    return _quad(Image.fromarray(pixels), corners, size, supersample=2)
+    image, corners = _near(Image.fromarray(pixels), corners, size)
+    return _quad(image, corners, size)
 
 
 def ffhq(pixels: np.ndarray, points: np.ndarray, size: int) -> np.ndarray:
@@ -35,7 +36,7 @@ def ffhq(pixels: np.ndarray, points: np.ndarray, size: int) -> np.ndarray:
     quad = ffhq_quad(points)
     image, quad = _near(Image.fromarray(pixels), quad, size)
     image, quad = _padded(image, quad)
-    return _quad(image, quad, size, supersample=4)
+    return _quad(image, quad, size)
 
 
 def ffhq_quad(points: np.ndarray) -> np.ndarray:
@@ -81,9 +82,8 @@ def _padded(image: Image.Image, quad: np.ndarray) -> tuple[Image.Image, np.ndarr
     return Image.fromarray(np.clip(np.rint(pixels), 0, 255).astype(np.uint8)), quad + low
 
 
-def _quad(image: Image.Image, quad: np.ndarray, size: int, supersample: int) -> np.ndarray:
-    """The pixels inside four corners, resampled; drawn larger and reduced, so that nothing aliases."""
-    drawn = image.transform(
-        (size * supersample,) * 2, Image.Transform.QUAD, tuple(quad.ravel()), Image.Resampling.BILINEAR
-    )
-    return np.asarray(drawn.reduce(supersample))
+def _quad(image: Image.Image, quad: np.ndarray, size: int) -> np.ndarray:
+    """The pixels inside four corners, resampled; where it shrinks, drawn larger and reduced, so nothing aliases."""
+    times = int(np.clip(np.ceil(np.hypot(*(quad[3] - quad[0])) / size), 1, 4))
+    drawn = image.transform((size * times,) * 2, Image.Transform.QUAD, tuple(quad.ravel()), Image.Resampling.BILINEAR)
+    return np.asarray(drawn.reduce(times))
