@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     def open_studio():
         from engine.studio import ROOT, Studio
 
-        opened.append(Studio(args.data or ROOT, args.device))
+        opened.append(Studio(args.data or ROOT, args.device, base=args.first_base))
         return opened[-1]
 
     try:
@@ -57,6 +57,12 @@ def parser() -> argparse.ArgumentParser:
     page = top.add_argument_group("the page")
     page.add_argument("--host", default="127.0.0.1", help="address to listen on (another than loopback needs --auth)")
     page.add_argument("--port", type=int, default=7860, help="port (default 7860)")
+    page.add_argument(
+        "--base",
+        dest="first_base",
+        metavar="NAME",
+        help="model the page opens with (default: the best one that is here)",
+    )
     page.add_argument("--auth", metavar="NAME:PASSWORD", help="ask visitors for a name and a password")
     chosen = top.add_subparsers(dest="verb", metavar="verb", title="verbs (without one, the page is served)")
     for name, verb in sorted(verbs.items()):

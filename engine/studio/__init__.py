@@ -31,8 +31,10 @@ ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 class Studio(Shelf, Forgetting, Record, Kept):
     """Models, runs and kept erasures of one data folder on one device."""
 
-    def __init__(self, root: Path = ROOT, device: str = "auto") -> None:
+    def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:
+        """`base` is the model to begin with; without it, the best one that is here."""
         self.device = devices.choose(device)
+        self.first_base = base
         self.store = Store(Path(root))
         self.log = JobLog(self.store.database)
         self.log.mark_dead()

@@ -32,6 +32,7 @@ class Shelf:
 
     store: Store
     models: Models
+    first_base: str | None
 
     def bases(self) -> list[BaseInfo]:
         """Those that come with Lethe, then the imported ones."""
@@ -78,15 +79,17 @@ class Shelf:
         source = self.store.bases / f"{checked(base)}.safetensors"
         original = imported.original_of(source) if base not in bases and source.exists() else None
         if original is None:
-            raise UserError(
-                f"{base} came from no published .pkl, so none can be made; export safetensors instead"
-            )
+            raise UserError(f"{base} came from no published .pkl, so none can be made; export safetensors instead")
         export_drop_in(model, original, path, sha256=imported.read_card(source).source_sha256)
         return path
 
     def default_base(self) -> str:
-        """The photorealistic base when its weights are there, else the tiny one."""
+        """The one asked for at the start, else the photorealistic one when its weights are there, else the tiny one."""
         ready = {info.name for info in self.bases() if not info.missing}
+        if self.first_base is not None:
+            if self.first_base not in ready:
+                raise UserError(f"there is no base {self.first_base!r} here; there are {', '.join(sorted(ready))}")
+            return self.first_base
         return "ffhq" if "ffhq" in ready else "tiny"
 
     def sizes(self, base: str) -> list[int]:
