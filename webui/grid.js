@@ -57,7 +57,7 @@ async function send() {
   if (Object.keys(outbox).length) return send();
   say(`Saved ${answer.at}`, "done");
   props.value = { ...labels };
-  trigger("input", counts());
+  trigger("input", { ...counts(), context: props.context });
 }
 function say(words, tone) {
   saved.textContent = words;

@@ -14,7 +14,8 @@ mode     "grid": each sample with, without or neither. "tick": pages of ten, tic
          submitted page is without (u: undecided).
 page     the number of the first page in tick mode.
 
-Events: `grid.input` after a save (`event.having`, `event.lacking` of this batch), `grid.next` when more are wanted.
+Events: `grid.input` after a save (`event.having` and `event.lacking` of this batch, `event.context`), `grid.next` when
+more are wanted.
 """
 
 import time

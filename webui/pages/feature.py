@@ -22,7 +22,7 @@ from webui.view import Node, View, h
 
 METHOD = "ascent"
 BATCH = 120
-PORTION = 24  # samples that are shown as soon as they are drawn
+PORTION = 12  # samples that are shown as soon as they are drawn
 ENOUGH = 10  # labels on each side
 PSI = 1.0  # thresholds must come from random latents, so nothing is truncated
 FIRST = 1000  # seeds below are for looking at
@@ -41,7 +41,7 @@ class FeaturePage:
         self.studio = studio
         View([h("p", "Feature", cls="eyebrow"), h("h1", "Erase a feature"), h("p", LEAD, cls="lead")])
         self.trouble = View()
-        with gr.Row(equal_height=True, elem_classes=["name-row"]):
+        with gr.Row(elem_classes=["name-row"]):
             self.name = gr.Textbox(
                 label="Feature", placeholder="glasses", max_length=60, elem_id="feature-name", scale=3
             )
@@ -54,7 +54,8 @@ class FeaturePage:
             self.form = Form(studio.method(METHOD), hide=("batch",))
         self.erase = gr.Button("Erase", variant="primary", interactive=False, elem_classes=["run"])
         self.panel = JobPanel(studio, belongs=of_this_page)
-        self.batch = gr.State(0)
+        self.batch, self.feature = gr.State(0), gr.State("")  # what is being labelled, whatever the name field says
+        self.last = gr.Textbox(visible="hidden")
 
     def bind(self, demo: gr.Blocks) -> None:
         asked, shown = (
@@ -64,8 +65,10 @@ class FeaturePage:
         quiet = {"api_visibility": "private", "show_progress": "hidden"}
         said_here = said(self.trouble)
         self.panel.watch(demo)
-        self.panel.starts(self.erase.click, self.begin, {self.name, *self.form.inputs})
-        first = bind(demo.load, said_here(self.load), None, [self.name, self.earlier, self.trouble])
+        self.panel.starts(self.erase.click, self.begin, {self.feature, *self.form.inputs})
+        first = bind(demo.load, said_here(self.load), None, [self.last, self.earlier, self.trouble])
+        # The stored name comes late: it never replaces what was typed in the meantime.
+        first = first.then(None, [self.name, self.last], self.name, js="(typed, last) => typed || last", **quiet)
         first.then(self.again, asked, shown, **quiet)
         chosen = bind(self.earlier.open, said_here(self.reopen), None, [self.name, self.trouble])
         chosen.then(self.again, asked, shown, **quiet)
@@ -74,11 +77,11 @@ class FeaturePage:
         bind(self.mode.input, self.again, asked, shown)
         bind(self.grid.next, self.following, asked, shown)
         labelled = [self.enough, self.erase, self.trouble]
-        bind(self.grid.input, said_here(self.labelled), self.name, labelled, trigger_mode="always_last")
+        bind(self.grid.input, said_here(self.labelled), None, labelled, trigger_mode="always_last")
 
     def load(self, request: gr.Request) -> dict:
         known = self.studio.labels.features(owner_of(request), self.studio.default_base())
-        return {self.name: next(iter(known), ""), self.earlier: earlier_tree(known)}
+        return {self.last: next(iter(known), ""), self.earlier: earlier_tree(known)}
 
     def reopen(self, event: gr.EventData) -> dict:
         return {self.name: event.feature}
@@ -95,8 +98,8 @@ class FeaturePage:
                 drawn = pictures.samples(self.studio, base, part, psi=PSI, size=pictures.small(self.studio, base))
                 items = [*items, *({"id": str(s), "src": uri} for s, uri in zip(part, drawn, strict=True))]
                 here = {item["id"]: labels[item["id"]] for item in items if item["id"] in labels}
-                yield {self.trouble: None, self.grid: gr.update(items=items, value=here, **fixed), self.batch: number}
-            yield self.counted(words, owner)
+                yield {self.trouble: None, self.grid: gr.update(items=items, value=here, **fixed)}
+            yield {**self.counted(words, owner), self.batch: number, self.feature: words}
         except UserError as error:
             yield {self.trouble: error_box(str(error))}
 
@@ -113,8 +116,8 @@ class FeaturePage:
     def save(self, data: dict, request: gr.Request) -> dict:
         return keep_labels(self.studio, owner_of(request), data)
 
-    def labelled(self, feature: str, request: gr.Request) -> dict:
-        return self.counted(checked_feature(feature), owner_of(request))
+    def labelled(self, event: gr.EventData, request: gr.Request) -> dict:
+        return self.counted(checked_feature(event.context["feature"]), owner_of(request))
 
     def counted(self, feature: str, owner: str) -> dict:
         counts = self.studio.labels.counts(owner, self.studio.default_base(), feature)
@@ -123,7 +126,7 @@ class FeaturePage:
 
     def begin(self, data: dict, owner: str) -> str:
         base = self.studio.default_base()
-        target = self.studio.labels.target(owner, base, data[self.name], psi=PSI)
+        target = self.studio.labels.target(owner, base, data[self.feature], psi=PSI)
         missing = short_of(Counts(len(target.having), len(target.lacking)))
         if missing:
             raise UserError(missing)
