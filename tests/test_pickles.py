@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from engine import foreign
 from engine.core.errors import DamagedFile, UserError
-from engine.pickles import MAX_STEPS, Global, Span, UnsafeFile, read
+from engine.pickles import MAX_STEPS, MAX_TEXT, Global, Span, UnsafeFile, read
 from tests.published import CANARY, SETTINGS, EasyDict, Network, checkpoint, dump, network, small, torch_save, tree
 
 WATCHED = ("import", "exec", "compile", "open", "os.", "subprocess.", "socket.", "ctypes.", "pickle.", "shutil.")
@@ -176,6 +176,10 @@ def test_a_bomb_is_refused_in_bounded_memory(name):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10  # kB
 
 
+def test_a_text_of_many_megabytes_is_refused():
+    assert "text of" in str(refusal(b"\x80\x04" + text("x" * (MAX_TEXT + 1)) + b"."))
+
+
 def doubling(levels: int) -> list:
     value: list = [1]
     for _ in range(levels):
@@ -270,7 +274,7 @@ def test_a_packed_archive_is_refused():
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x/data.pkl", b"\x80\x02}." + b"\0" * 1_000_000)
-    refusal(file.getvalue())
+    assert "as torch.save writes it" in str(refusal(file.getvalue()))
     refusal(file.getvalue().replace(b"data.pkl", b"data.txt"))
 
 
