@@ -1,4 +1,4 @@
-"""What the StyleGAN family shares: scaled linear layers, the mapping network, the four-tap filter."""
+"""What the StyleGAN family shares: scaled linear layers and the four-tap filter."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from engine.core.errors import UserError
 
 SLOPE, GAIN = 0.2, math.sqrt(2)  # of every leaky ReLU in these networks
 
@@ -29,44 +27,6 @@ class FullyConnected(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = torch.addmm(self.bias * self.bias_gain, x, (self.weight * self.weight_gain).T)
         return F.leaky_relu(x, SLOPE) * GAIN if self.active else x
-
-
-class Mapping(nn.Module):
-    """z and an optional condition c to one w; the rows are its copies."""
-
-    def __init__(
-        self,
-        z_dim: int,
-        c_dim: int,
-        w_dim: int,
-        *,
-        num_layers: int = 8,
-        embed_features: int | None = None,
-        layer_features: int | None = None,
-        lr_multiplier: float = 0.01,
-        activation: str = "lrelu",
-        w_avg_beta: float | None = None,  # how w_avg was tracked in training: nothing to do here
-    ) -> None:
-        super().__init__()
-        if activation != "lrelu":
-            raise UserError(f"mapping activation {activation!r}: only the published lrelu is supported")
-        embedded = (embed_features or w_dim) if c_dim else 0
-        hidden = layer_features or w_dim
-        self.embed = FullyConnected(c_dim, embedded) if c_dim else None
-        self.depth = num_layers
-        widths = [z_dim + embedded] + [hidden] * (num_layers - 1) + [w_dim]
-        for i in range(num_layers):
-            layer = FullyConnected(widths[i], widths[i + 1], lr_mult=lr_multiplier, active=True)
-            self.add_module(f"fc{i}", layer)
-        self.register_buffer("w_avg", torch.zeros(w_dim))
-
-    def forward(self, z: Tensor, c: Tensor | None = None) -> Tensor:
-        x = normalise(z.float())
-        if self.embed is not None:
-            x = torch.cat([x, normalise(self.embed(c.float()))], 1)
-        for i in range(self.depth):
-            x = getattr(self, f"fc{i}")(x)
-        return x
 
 
 def fir_filter(taps: Sequence[float] = (1, 3, 3, 1)) -> Tensor:

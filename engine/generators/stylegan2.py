@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from engine.core.errors import UserError
-from engine.generators import architectures, layers
-from engine.generators.base import LatentGenerator
+from engine.generators import architectures, mapped
 from engine.generators.layers import FullyConnected, double_image, fir_filter
+from engine.generators.mapped import MappedGenerator
 from engine.generators.modulated import styled_conv
 
 NOISES = ("const", "none", "random")
@@ -123,14 +123,15 @@ class Synthesis(nn.Module):
 
     def forward(self, w: Tensor, noise: Noise) -> Iterator[tuple[Tensor, Tensor]]:
         """The map and the picture after each block; what is not asked for is not made."""
+        w = w.to(self.b4.const.dtype)
         x = image = None
         for _, block, rows in self.blocks():
-            x, image = block(x, image, w[:, rows].float(), noise)
+            x, image = block(x, image, w[:, rows], noise)
             yield x, image
 
 
 @architectures.register("stylegan2")
-class StyleGAN2(LatentGenerator):
+class StyleGAN2(MappedGenerator):
     """Settings under their published names; `synthesis_kwargs` is how StyleGAN2-ADA nests the later ones.
 
     The picture is a sum over blocks, so the partial sums at a half and a quarter of the side are offered as previews.
@@ -160,24 +161,12 @@ class StyleGAN2(LatentGenerator):
         self.num_ws = 2 * int(math.log2(img_resolution)) - 2
         self.size = img_resolution
         self.sizes = tuple(side for side in (self.size // 4, self.size // 2, self.size) if side >= 4)
-        self.mapping = layers.Mapping(z_dim, c_dim, w_dim, **self.config["mapping_kwargs"])
+        self.mapping = mapped.Mapping(z_dim, c_dim, w_dim, **self.config["mapping_kwargs"])
         self.synthesis = Synthesis(w_dim, img_resolution, img_channels, **_synthesis_options(given))
-
-    @property
-    def w_avg(self) -> Tensor:
-        return self.mapping.w_avg.expand(self.num_ws, -1)
 
     def affines(self) -> list[tuple[FullyConnected, int]]:
         blocks = ((block.readers, range(self.num_ws)[rows]) for _, block, rows in self.synthesis.blocks())
         return [pair for readers, rows in blocks for pair in zip(readers, rows, strict=True)]
-
-    def map(self, z: Tensor, *, psi: float = 1.0, c: Tensor | None = None, cutoff: int | None = None) -> Tensor:
-        """`c` [n, c_dim] is zero where it is not given; `cutoff`: only the rows before it are truncated."""
-        if self.c_dim and c is None:
-            c = z.new_zeros(len(z), self.c_dim)
-        w = self.mapping(z, c)[:, None].expand(-1, self.num_ws, -1)
-        near = self.truncate(w, psi)
-        return near if cutoff is None else torch.cat([near[:, :cutoff], w[:, cutoff:]], 1)
 
     def render(
         self,
