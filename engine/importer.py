@@ -17,9 +17,9 @@ from torch import Tensor
 
 from engine.core.errors import DamagedFile, Mismatch, UserError
 from engine.foreign import SECONDS
-from engine.pickles import UnsafeFile
+from engine.pickles import DTYPES, UnsafeFile
 from engine.recognise import architecture, config_of_network, config_of_weights
-from engine.storages import DTYPE, Place
+from engine.storages import Place
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = "base"  # the key of our JSON in a safetensors header
@@ -151,7 +151,7 @@ def survey(path: Path) -> Survey:
 
 def _place(entry: object) -> Place:
     match entry:
-        case [str(dtype), int(start), list(shape), list(stride)] if dtype in DTYPE.values():
+        case [str(dtype), int(start), list(shape), list(stride)] if dtype in DTYPES:
             if len(shape) == len(stride) and all(type(n) is int and n >= 0 for n in (start, *shape, *stride)):
                 return Place(dtype, start, tuple(shape), tuple(stride))
     raise DamagedFile("was read, but the answer makes no sense: please report this file")
@@ -179,6 +179,7 @@ def reach(place: Place) -> int:
 def take(path: Path, places: Mapping[str, Place]) -> dict[str, Tensor]:
     """Copies the tensors out of the file; the rest of it is never in memory."""
     data = np.memmap(path, mode="r")
+    check(places, data.size)
     return {
         name: view(np.array(data[place.start : place.start + reach(place)]), place).contiguous()
         for name, place in places.items()

@@ -61,6 +61,7 @@ class Persistent:
 
 
 STORAGES = "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()
+DTYPES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()  # in the same order
 _CALLED = {  # what these files call, and therefore all that a call may name
     "builtins": "set",
     "collections": "OrderedDict",
@@ -75,7 +76,7 @@ _CALLED = {  # what these files call, and therefore all that a call may name
 }
 CALLED = {(module, name) for module, names in _CALLED.items() for name in names.split()}
 NAMED = CALLED | {("numpy", "ndarray"), ("torch", "Tensor"), ("torch.nn.parameter", "Parameter")}
-NAMED |= {("torch", f"{kind}Storage") for kind in STORAGES}
+NAMED |= {("torch", name) for name in (*DTYPES, *(f"{kind}Storage" for kind in STORAGES))}
 _POWERFUL = sys.stdlib_module_names | {"__builtin__", "commands", "torch", "numpy", "pip", "setuptools"}
 
 
@@ -151,8 +152,7 @@ class _Machine:
             raise DamagedFile("holds a text that is not UTF-8: fetch it again") from error
 
     def line(self) -> str:
-        window = bytes(self.data[self.at : min(self.at + 256, self.end)])
-        length = window.find(b"\n")
+        length = bytes(self.data[self.at : min(self.at + 256, self.end)]).find(b"\n")
         if length < 0:
             raise DamagedFile("holds a name that does not end: fetch it again")
         name = self.text(length)

@@ -6,11 +6,11 @@ import zipfile
 from dataclasses import dataclass
 
 from engine.core.errors import DamagedFile
-from engine.pickles import CUT_OFF, STORAGES, Call, Global, Persistent, Span, read
+from engine.pickles import CUT_OFF, DTYPES, STORAGES, Call, Global, Persistent, Span, read
 
 MAGIC = 0x1950A86A20F9469CFC6C  # opens every stream of torch.save before the zip archive
 ITEM = dict(zip(STORAGES, (4, 8, 2, 2, 8, 4, 2, 1, 1, 1), strict=True))
-DTYPE = dict(zip(STORAGES, "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split(), strict=True))
+DTYPE = dict(zip(STORAGES, DTYPES, strict=True))
 MAX_DIMENSIONS = 8
 WRONG = "holds a tensor that does not fit its own numbers: fetch it again"
 

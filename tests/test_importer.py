@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from engine import importer
 from engine.core.errors import DamagedFile, Mismatch, UserError
@@ -83,6 +84,12 @@ def test_buffers_that_a_state_dict_leaves_out_are_left_out(tmp_path):
     module = tree(small())
     module.register_buffer("scratch", torch.ones(3), persistent=False)
     assert "scratch" not in read(put(tmp_path, dump({"G_ema": network(module, SETTINGS)}))).tensors
+
+
+def test_attributes_that_are_not_plain_are_left_out(tmp_path):
+    odd = network(tree(small()), SETTINGS, num_ws=4, kind=torch.float32, layer=nn.Softplus(), last=torch.ones(2))
+    found = read(put(tmp_path, dump({"G_ema": odd})))
+    assert found.attributes == {"training": True, "num_ws": 4}
 
 
 def test_views_and_shared_storages_come_out_as_they_were(tmp_path):
