@@ -52,6 +52,7 @@ def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, 
     def healthz() -> dict[str, bool]:
         return {"ok": True}
 
+    warnings.filterwarnings("ignore", message="SSR mode")  # we never ask for it
     app = gr.mount_gradio_app(
         app,
         build(studio),
@@ -66,6 +67,7 @@ def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, 
         max_file_size="10mb",
         run_history=False,
         enable_monitoring=False,
+        app_kwargs={"openapi_url": None, "docs_url": None, "redoc_url": None},
         pwa=False,
         mcp_server=False,
     )
@@ -84,7 +86,6 @@ def serve(studio: Studio, *, host: str = "127.0.0.1", port: int = 7860, auth: st
     listener = listen(host, port)
     studio.claim()
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message="SSR mode")  # we never ask for it
     app = site(studio, user, () if user else LOOPBACK)
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
