@@ -47,6 +47,15 @@ class Classifier(Protocol):
     def logits(self, x: Tensor, *, task: int | None = None) -> Tensor: ...  # [n, len(classes)]
 
 
+@runtime_checkable
+class Splittable(Classifier, Protocol):
+    """A classifier that can be cut: its first n blocks then the others are the whole, bit for bit."""
+
+    stage_cut: int  # the usual n
+
+    def split(self, n: int) -> tuple[Any, Any]: ...  # (shallow, deep), sharing the weights
+
+
 class Method(Protocol):
     """A frozen dataclass of knobs with one `run`. `snapshot` is what an interrupted run of the same knobs left."""
 
@@ -54,6 +63,8 @@ class Method(Protocol):
     title: ClassVar[str]  # in a visitor's words
 
     def run(self, base: Any, request: Request, snapshot: dict[str, Tensor] | None = None) -> Task: ...
+
+    # A method may also have `check(before, after, request) -> Task`, whose Done holds a plain dict: what it did.
 
 
 class Metric(Protocol):

@@ -35,6 +35,7 @@ class Dataset:
     title: str
     size: int  # side at which `load` gives the images, unless asked otherwise
     place: str = ""
+    flips: bool = False  # whether a mirrored image is of the same class
 
     def load(self, path: Path | None = None, *, size: int | None = None) -> Splits:
         splits, side = self.read(path), size or self.size

@@ -27,4 +27,4 @@ def _image_set(pixels: np.ndarray, labels: list[int], classes: tuple[str, ...]) 
     return ImageSet(torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous(), torch.tensor(labels), classes)
 
 
-datasets["cifar10"] = Dataset(read, "CIFAR-10, 32 px, from your disk", size=32, place=PLACE)
+datasets["cifar10"] = Dataset(read, "CIFAR-10, 32 px, from your disk", size=32, place=PLACE, flips=True)

@@ -35,4 +35,4 @@ def _published(path: Path) -> files.Pair | None:
     return tuple(parts)
 
 
-datasets["cub200"] = Dataset(read, f"CUB-200-2011 birds, {SIZE} px, from your disk", size=SIZE, place=PLACE)
+datasets["cub200"] = Dataset(read, f"CUB-200-2011 birds, {SIZE} px, from your disk", size=SIZE, place=PLACE, flips=True)

@@ -20,4 +20,4 @@ def _published(path: Path) -> files.Pair | None:
     return parts and tuple(ImageSet(p.data[:, None].clone(), p.targets.long(), tuple(p.classes)) for p in parts)
 
 
-datasets["fashion-mnist"] = Dataset(read, "Fashion-MNIST, 28 px, from your disk", size=28, place=PLACE)
+datasets["fashion-mnist"] = Dataset(read, "Fashion-MNIST, 28 px, from your disk", size=28, place=PLACE, flips=True)

@@ -1,7 +1,8 @@
 """Data sets that the user has on disk: one npz, or a folder train/CLASS/*.png beside test/CLASS/*.png."""
 
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,16 +33,22 @@ def read(path: Path | None, place: str, size: int, native: Callable[[Path], Pair
     return Splits(rest, validation, test, train.classes)
 
 
-def from_npz(path: Path) -> Pair:
-    """Arrays x_train, y_train, x_test, y_test and, if there, classes. Images are uint8, [n, h, w] or [n, h, w, c]."""
+def arrays_of(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """All arrays of an npz, refused when one of `names` is not among them."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise DamagedFile(f"{path.name} is not an npz of arrays, or was cut off ({error})") from error
-    missing = [name for name in ("x_train", "y_train", "x_test", "y_test") if name not in arrays]
+    missing = [name for name in names if name not in arrays]
     if missing:
-        raise DamagedFile(f"{path.name} lacks {', '.join(missing)}; it must hold x_train, y_train, x_test, y_test")
+        raise DamagedFile(f"{path.name} lacks {', '.join(missing)}; it must hold {', '.join(names)}")
+    return arrays
+
+
+def from_npz(path: Path) -> Pair:
+    """Arrays x_train, y_train, x_test, y_test and, if there, classes. Images are uint8, [n, h, w] or [n, h, w, c]."""
+    arrays = arrays_of(path, ("x_train", "y_train", "x_test", "y_test"))
     numbered = range(int(arrays["y_train"].max(initial=0)) + 1)
     classes = tuple(map(str, arrays.get("classes", numbered)))
     return tuple(_image_set(path, arrays, part, classes) for part in ("train", "test"))
