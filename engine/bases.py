@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
@@ -135,7 +135,8 @@ def build(architecture: str, config: Mapping[str, object], tensors: Mapping[str,
     """A generator from settings and weights that must fit each other exactly."""
     # On the meta device settings cost no memory, whatever they say; so compare there first.
     with torch.device("meta"):
-        compare(_make(architecture, config).state_dict(), tensors)
+        outline = _make(architecture, config)
+    compare(outline.state_dict(), tensors, optional=getattr(outline, "optional_tensors", ()))
     model = _make(architecture, config)
     model.load_state_dict(tensors)
     return model
@@ -152,8 +153,8 @@ def _make(architecture: str, config: Mapping[str, object]) -> nn.Module:
         raise Mismatch(f"its settings make no {architecture} generator ({reason}); import an unchanged file") from error
 
 
-def compare(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    """Names the first tensor that is missing, has another shape, or is not known."""
+def compare(expected: Mapping[str, Tensor], given: Mapping[str, Tensor], *, optional: Sequence[str] = ()) -> None:
+    """Names the first tensor that is missing, has another shape, or is not known; optional ones may come along."""
     for name, tensor in expected.items():
         if name not in given:
             raise Mismatch(f"the weights lack {name}; the file is not whole, or not of this architecture")
@@ -161,5 +162,5 @@ def compare(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None
             shapes = f"{list(given[name].shape)}, but its settings ask for {list(tensor.shape)}"
             raise Mismatch(f"{name} has shape {shapes}; settings and weights are not of one model")
     for name in given:
-        if name not in expected:
+        if name not in expected and name not in optional:
             raise Mismatch(f"the weights have {name}, which this architecture does not know")

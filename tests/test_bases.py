@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from engine import recognise
 from engine.bases import (
     build,
+    compare,
     damaged_bases,
     delete_base,
     list_bases,
@@ -116,6 +117,14 @@ def test_weights_that_do_not_fit_are_named_by_the_first_that_does_not(baked):
         build("tiny", baked.config, state | {"mapping.bias": torch.ones(9)})
     with pytest.raises(Mismatch, match="have extra"):
         build("tiny", baked.config, state | {"extra": torch.ones(1)})
+
+
+def test_a_tensor_that_an_architecture_calls_optional_may_come_along_or_not():
+    expected, extra = {"a": torch.ones(2)}, {"label_std": torch.ones(25)}
+    compare(expected, expected, optional=("label_std",))
+    compare(expected, expected | extra, optional=("label_std",))
+    with pytest.raises(Mismatch, match="have label_std"):
+        compare(expected, expected | extra)
 
 
 @pytest.mark.parametrize("config", [{"colour": 1}, {"width": -1}, {"width": "x"}, {"width": None}, {"w_dim": 2.5}])
