@@ -1,11 +1,13 @@
 """From what a front end asks (plain data) to what a method works on (codes)."""
 
+import torch
 from torch import nn
 
 from engine.core.errors import UserError
-from engine.core.events import Done, Progress, Task
-from engine.core.targets import Labels, Seeds, Target
+from engine.core.events import Done, Progress, Task, watch
+from engine.core.targets import Labels, Photo, Seeds, Target
 from engine.data import LatentBatch, Request
+from engine.inversion.photo import invert
 
 
 def prepare(base: nn.Module, target: Target) -> Task:
@@ -25,5 +27,14 @@ def prepare(base: nn.Module, target: Target) -> Task:
             yield Progress(1, 1, note="finding the samples")
             with_it, without = (LatentBatch(w, f"{len(w)} labelled samples") for w in codes)
             yield Done(Request(with_it, name, without))
+        case Photo(pixels, face, words, others):
+            found = yield from watch(invert(base, pixels, face))
+            codes = []
+            for other in others:
+                codes.append((yield from watch(invert(base, other))).w)
+            extra = {"photos": torch.cat(codes)} if codes else {}
+            yield Done(Request(LatentBatch(found.w, "a photo"), words, extra=extra))
         case _:
-            raise UserError(f"this model cannot forget {type(target).__name__.lower()}; choose samples or labels")
+            raise UserError(
+                f"this model cannot forget {type(target).__name__.lower()}; choose a photo, samples or labels"
+            )

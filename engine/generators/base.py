@@ -1,6 +1,7 @@
 """What every generator shares: seeds, truncation, and one pass that gives features and picture."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ class LatentGenerator(nn.Module):
 
     latent = "w"
     is_3d = False
+    identity_scale: Path | None = None  # how alike its strangers are (engine.identity.judge.Scale), if measured
+    guess_codes: Callable[[Tensor], Tensor] | None = None  # aligned pictures to codes, where an encoder was trained
 
     def sample_z(self, seeds: Sequence[int]) -> Tensor:
         """One seed, one z, whatever the batch and whatever the device."""

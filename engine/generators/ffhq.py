@@ -67,15 +67,24 @@ def convert(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def build(heads: Mapping[str, Tensor]) -> Mobile:
     """The published network with these preview heads and this average."""
-    with torch.device("meta"):
-        model = Mobile()
+    model = Mobile()
     state = convert(assets.load("ffhq")) | {name: tensor.float() for name, tensor in heads.items()}
     model.load_state_dict(state, assign=True)
     return model.eval()
 
 
 def load() -> nn.Module:
-    return build(load_file(HEADS))
+    model = build(load_file(HEADS))
+    model.identity_scale = HEADS.with_name("ffhq_identity.safetensors")
+    model.guess_codes = guess_codes if HEADS.with_name("ffhq_encoder.safetensors").exists() else None
+    return model
+
+
+def guess_codes(pictures: Tensor) -> Tensor:
+    """Aligned faces [n, 3, 128, 128] to codes, by the encoder that was trained for this base."""
+    from engine.inversion.encoder import encoder
+
+    return encoder(pictures.device).encode(pictures)
 
 
 bases["ffhq"] = Base(

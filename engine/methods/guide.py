@@ -15,15 +15,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from engine.core.events import Done, Progress, Snapshot, Task
+from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
 from engine.data import Request
 from engine.delta import Card, Delta, editable
+from engine.identity.check import Check
 from engine.identity.frozen import Eye, Frozen
+from engine.identity.judge import Judge, scale_of
 from engine.identity.targets import KINDS, choose, draw, neighbour_offset
 from engine.methods import methods
 from engine.models import to_pixels
@@ -108,6 +111,18 @@ class Guide:
             if (yield Progress(step, self.steps, {name: loss.item() for name, loss in losses.items()}, images)):
                 break
         yield Done((Delta.between(base, student, Card.draft(self, request.label, steps_done=step)),))
+
+    def check(self, before: nn.Module, after: nn.Module, request: Request) -> Task:
+        """The person, their other photos if there are, and 200 random faces, by the recogniser no loss has seen."""
+        yield Progress(0, 1, note="checking the result")
+        judge = Judge(scale_of(before))
+        measured = Check(judge, size=sensible_size(before)).run(
+            before, after, request.forget.w, photos=request.extra.get("photos")
+        )
+        verdict = yield from watch(measured)
+        worst = {f"worst-{name}": np.concatenate(list(rows), 1) for name, rows in verdict.worst.items()}
+        yield Progress(1, 1, images=worst, note="checked")
+        yield Done(verdict.plain())
 
     def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> dict[str, Tensor]:
         """Local, adjacency and global loss of one step, from one pass of the student over all codes."""

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from engine.core.errors import UserError
-from engine.core.events import Task, watch
+from engine.core.events import Done, Task, watch
 from engine.core.joblog import JobLog, State
 from engine.core.jobs import Runner
 from engine.core.knobs import build, values
 from engine.core.targets import Classes, Labels, Photo, Seeds, Target
-from engine.delta import Delta
+from engine.delta import Delta, compose
 from engine.methods import methods
 from engine.models import Models
 from engine.requests import prepare
@@ -86,11 +86,13 @@ class Forgetting:
         def start() -> Task:
             return self._forget(ticket["job"], params, target)
 
-        def finish(deltas: tuple[Delta, ...], partial: bool) -> Any:
+        def finish(outcome: tuple[tuple[Delta, ...], dict[str, Any]], partial: bool) -> Any:
+            deltas, verdict = outcome
             stamped = [self._stamp(delta, params) for delta in deltas]
-            self.store.forget_request(ticket["job"])
             names = self.store.put_result(ticket["job"], stamped)
-            return {"results": names, "scalars": dict(stamped[0].card.scalars), "partial": partial}
+            self.store.forget_request(ticket["job"])
+            scalars = dict(stamped[0].card.scalars)
+            return {"results": names, "scalars": scalars, "verdict": verdict, "partial": partial}
 
         title = f"Forget {params['target']['words']}"
         ticket["job"] = job or self.log.add(owner, "forget", title, params)
@@ -103,8 +105,12 @@ class Forgetting:
         if request is None:
             request = yield from watch(prepare(base, target or revive(params["target"])))
             self.store.save_request(job, request)
-        method = build(methods[params["method"]], params["knobs"])
-        yield from method.run(base, request.to(self.device), self.store.read_snapshot(job))
+        method, request = build(methods[params["method"]], params["knobs"]), request.to(self.device)
+        deltas = yield from watch(method.run(base, request, self.store.read_snapshot(job)))
+        verdict = {}
+        if hasattr(method, "check"):  # what it did is measured while the codes are still there
+            verdict = yield from watch(method.check(base, compose(base, deltas).eval(), request))
+        yield Done((deltas, verdict))
 
     def _stamp(self, delta: Delta, params: dict[str, Any]) -> Delta:
         card = replace(
@@ -121,7 +127,7 @@ class Forgetting:
 def describe(target: Target) -> dict[str, Any]:
     """What the log may know of a target: words and plain numbers, never a photo."""
     match target:
-        case Photo(_, _, words):
+        case Photo(words=words):
             return {"kind": "Photo", "words": words}
         case Labels():
             return {"kind": "Labels", "words": f"“{target.name}”", **asdict(target)}
