@@ -44,8 +44,7 @@ class Perceptual(nn.Module):
         if min(images.shape[-2:]) < SMALLEST:
             images = F.interpolate(images, size=(SMALLEST, SMALLEST), mode="bilinear", align_corners=False)
         maps = self.network.net(self.network.scaling_layer(images))
-        # The package divides by sqrt(sum) + eps, whose gradient is NaN where all channels are zero.
-        return tuple(x * (x.square().sum(1, keepdim=True) + 1e-20).rsqrt() for x in maps)
+        return tuple(x / (x.square().sum(1, keepdim=True).sqrt() + 1e-10) for x in maps)
 
     def distance(self, a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> Tensor:
         """LPIPS [n] of two `features`; b may hold one image for all of a."""

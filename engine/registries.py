@@ -116,17 +116,18 @@ def members(archive: str, content: bytes, paths: Iterable[str]) -> dict[str, byt
 
 @cache
 def _settings() -> dict[str, str]:
-    """pip's effective settings by their short name: environment over command over global."""
+    """pip's effective settings by their short name: its files (command over global), then the environment."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
     lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-    rank = {"global": 0, "install": 1, "download": 2, ":env:": 3}
-    found: dict[str, tuple[int, str]] = {}
-    for line in lines:
-        key, _, value = line.partition("=")
-        section, _, name = key.rpartition(".")
-        if section in rank and rank[section] >= found.get(name, (-1, ""))[0]:
-            found[name] = (rank[section], str(ast.literal_eval(value)))
-    return {name: value for name, (_, value) in found.items()}
+    found: dict[str, str] = {}
+    for wanted in ("global", "install", "download"):
+        for line in lines:
+            section, _, name = line.partition("=")[0].rpartition(".")
+            if section == wanted:
+                found[name] = str(ast.literal_eval(line.partition("=")[2]))
+    prefix = "PIP_"
+    named = {name.removeprefix(prefix): value for name, value in os.environ.items() if name.startswith(prefix)}
+    return found | {name.lower().replace("_", "-"): value for name, value in named.items()}
 
 
 def _pages(package: str) -> list[str]:

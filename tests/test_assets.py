@@ -236,7 +236,8 @@ class Served(http.server.BaseHTTPRequestHandler):
             self.send_error(401)
             return
         if self.path.endswith("/made-up/"):
-            content, kind = json.dumps({"files": [{"url": f"../../{made_up().archive}"}]}).encode(), "application/json"
+            where = f"http://{self.headers['Host']}{self.path.replace('simple/made-up/', made_up().archive)}"
+            content, kind = json.dumps({"files": [{"url": where}]}).encode(), "application/json"
         else:
             content, kind = archive()[0], "application/octet-stream"
         self.send_response(200)
@@ -261,6 +262,12 @@ def server():
 def test_an_index_with_a_password_serves_its_json_and_its_files(server, tmp_path, monkeypatch):
     use(monkeypatch, {"index-url": f"http://me:p%40ss@{server}/a/simple"})
     assert run(tmp_path / "assets", made_up()).done == ("made-up",)
+
+
+def test_another_host_is_not_given_the_password():
+    page = "https://me:secret@index/simple/made-up/"
+    assert registries._with_login("https://elsewhere/it.whl", page) == "https://elsewhere/it.whl"
+    assert registries._with_login("https://index/it.whl", page) == "https://me:secret@index/it.whl"
 
 
 def test_a_transfer_that_is_cut_off_leaves_nothing(server, tmp_path, monkeypatch):

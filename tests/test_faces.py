@@ -101,6 +101,11 @@ def test_a_crop_means_the_same_place_at_every_size():
     assert (a - b).abs().mean() < 0.02
 
 
+def test_a_crop_of_a_large_image_does_not_alias():
+    stripes = (torch.arange(1024) // 2 % 2 * 2.0 - 1).expand(1, 3, 1024, 1024)
+    assert recogniser_a.FFHQ.take(stripes, 112).abs().mean() < 0.1
+
+
 def test_a_crop_of_the_whole_is_the_image():
     image = as_input(landscape(96)[None])
     torch.testing.assert_close(Crop(0, 0, 1).take(image, 96), image, atol=1e-5, rtol=0)

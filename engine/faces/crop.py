@@ -16,10 +16,9 @@ class Crop:
     side: float
 
     def take(self, images: Tensor, size: int) -> Tensor:
-        """[n, 3, h, h] to [n, 3, size, size]. Area-averages first where it shrinks, so that nothing aliases."""
-        shrink = int(self.side * images.shape[-1] / size)
-        if shrink > 1:
-            images = F.avg_pool2d(images, shrink)
+        """[n, 3, h, h] to [n, 3, size, size]. Halves the image first where it shrinks much, so that nothing aliases."""
+        while self.side * images.shape[-1] >= 2 * size:
+            images = F.avg_pool2d(images, 2)
         x = self._line(self.x0, size, images)
         y = self._line(self.y0, size, images)
         grid = torch.stack(torch.broadcast_tensors(x[None, :], y[:, None]), -1)  # [size, size, 2]
