@@ -160,9 +160,16 @@ class Store:
         return Request(parts["forget"], words["label"], parts["retain"], extra)
 
     def forget_request(self, job: str) -> None:
-        """A finished run needs neither its codes nor its snapshot."""
-        for name in ("request", "snapshot"):
-            (self.run_folder(job) / f"{name}.safetensors").unlink(missing_ok=True)
+        """A finished run needs neither its codes nor its snapshot, nor the pictures of a photo's inversion."""
+        folder = self.run_folder(job)
+        for path in (folder / "request.safetensors", folder / "snapshot.safetensors", *folder.glob("*-inversion.webp")):
+            path.unlink(missing_ok=True)
+
+    def forget_portrait(self, job: str) -> None:
+        """After the choice to keep or discard, pictures of a person who came by photo go; those of others stay."""
+        for path in self.run_folder(job).glob("*.webp"):
+            if "-worst-" not in path.name:
+                path.unlink()
 
     def put_result(self, job: str, deltas: Sequence[Delta]) -> list[str]:
         """Unkept results wait in the run's folder."""

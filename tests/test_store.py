@@ -1,5 +1,6 @@
 import errno
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,3 +45,15 @@ def test_a_full_disk_is_said_in_words_and_loses_nothing(tmp_path, monkeypatch):
 def test_a_damaged_delta_is_named_and_does_not_hide_the_others(studio):
     (studio.store.deltas / "broken.safetensors").write_bytes(b"nonsense")
     assert studio.deltas() == {} and studio.store.damaged() == ["broken.safetensors"]
+
+
+def test_pictures_of_a_person_do_not_outlive_the_choice(studio):
+    store, job = studio.store, "0123456789ab"
+    pixels = np.zeros((4, 4, 3), np.uint8)
+    for name in ("inversion", "before", "after", "worst-before"):
+        store.preview(job, 1, name, pixels)
+    store.forget_request(job)
+    left = {path.name for path in store.run_folder(job).iterdir()}
+    assert left == {"000001-before.webp", "000001-after.webp", "000001-worst-before.webp"}
+    store.forget_portrait(job)
+    assert {path.name for path in store.run_folder(job).iterdir()} == {"000001-worst-before.webp"}

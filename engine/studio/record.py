@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -92,12 +93,15 @@ class Record:
         forgetting = [name for name, delta in zip(names, results, strict=True) if delta.card.role == "forget"]
         base = row.params["base"]
         self.store.activate(base, [*self.store.active(base), *forgetting])
-        self.store.discard_result(job)
-        self.log.set_result(job, {**(row.result or {}), "kept": names})
+        self._settle(row, {"kept": names})
         return names
 
     def discard(self, job: str, *, owner: str | None = LOCAL) -> None:
         """Drops a run's result; its record stays."""
-        row = self.log.get(job, owner)
-        self.store.discard_result(job)
-        self.log.set_result(job, {**(row.result or {}), "discarded": True})
+        self._settle(self.log.get(job, owner), {"discarded": True})
+
+    def _settle(self, row: Row, outcome: dict[str, Any]) -> None:
+        self.store.discard_result(row.id)
+        if row.params["target"]["kind"] == "Photo":
+            self.store.forget_portrait(row.id)
+        self.log.set_result(row.id, {**(row.result or {}), **outcome})
