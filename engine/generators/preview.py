@@ -76,7 +76,8 @@ class Preview(nn.Module):
         weight = self.point.weight / self.std
         near, far = weight.split((x.shape[-1], weight.shape[1] - x.shape[-1]), dim=1)
         bias = self.point.bias - weight @ self.mean
-        y = torch.addmm(bias, x.flatten(0, 2), near.mT).addmm_(self.view(x, w, net, rows).flatten(0, 2), far.mT)
+        y = torch.addmm(bias, x.flatten(0, 2), near.mT)
+        y = torch.addmm(y, self.view(x, w, net, rows).flatten(0, 2), far.mT)
         y = y.view(*x.shape[:3], -1).permute(0, 3, 1, 2)
         hidden = F.leaky_relu_(self.mix(F.leaky_relu(y[:, 12:], 0.2)), 0.2)
         return F.pixel_shuffle(y[:, :12] + self.last(hidden), 2).contiguous()
