@@ -13,7 +13,6 @@ linear score allows:
 Their scores then have the standard deviation 1/(Mahalanobis length of x): about 1/√512 = 0.044 in StyleGAN's W.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,22 +37,20 @@ class Latents:
             away = torch.cat([model.map(part)[:, 0] for part in z.split(1000)]) - model.w_avg[0]
         return cls(model.w_avg, away.T @ away / draws, away.norm(dim=1).mean().item())
 
-    def score_vectors(self, w_u: Tensor, shrink: float) -> Tensor:
-        """v for every row of one code [num_ws, w_dim]."""
-        x = w_u - self.mean
+    def score_vectors(self, codes: Tensor, shrink: float) -> Tensor:
+        """v of every row of codes [k, num_ws, w_dim], as [num_ws, k, w_dim]. Each is 1 at its own code and 0 at the
+        others; a row that is the average has no direction and scores 0 everywhere."""
+        x = (codes - self.mean).transpose(0, 1)  # [num_ws, k, w_dim]
         ridge = shrink * self.covariance.diagonal().mean()
-        whitened = torch.linalg.solve(self.covariance + ridge * torch.eye(len(self.covariance)).to(x), x.T).T
-        return whitened / (whitened * x).sum(1, keepdim=True)
+        whitened = torch.linalg.solve(self.covariance + ridge * torch.eye(x.shape[2]).to(x), x.mT).mT
+        return torch.linalg.pinv(whitened @ x.mT, hermitian=True) @ whitened
 
 
 @torch.no_grad()
-def redirect(model: nn.Module, latents: Latents, pairs: Sequence[tuple[Tensor, Tensor]], shrink: float = 0.01) -> None:
-    """Changes `model` in place so that each w_u [num_ws, w_dim] is shown as its w_t. Several pairs are solved jointly:
-    each score is 1 at its own code and 0 at the others."""
-    scores = torch.stack([latents.score_vectors(w_u, shrink) for w_u, _ in pairs], 1)  # [num_ws, k, w_dim]
-    codes = torch.stack([w_u - latents.mean for w_u, _ in pairs], 1)  # [num_ws, k, w_dim]
-    scores = torch.linalg.solve(scores @ codes.mT, scores)  # now scores · codesᵀ = I
-    moves = torch.stack([w_t - w_u for w_u, w_t in pairs], 1)  # [num_ws, k, w_dim]
+def redirect(model: nn.Module, latents: Latents, here: Tensor, there: Tensor, shrink: float = 1.0) -> None:
+    """Changes `model` in place so that each code of `here` [k, num_ws, w_dim] is shown as its one of `there`."""
+    scores = latents.score_vectors(here, shrink)
+    moves = (there - here).transpose(0, 1)  # [num_ws, k, w_dim]
     for layer, row in model.affines():
         change = layer.weight @ moves[row].T  # [out, k]
         if layer.bias is not None:  # a layer without one reads w - w̄

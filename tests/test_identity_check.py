@@ -43,7 +43,7 @@ def test_an_unchanged_model_is_judged_unchanged_and_a_changed_one_is_not(tmp_pat
     same = result(check.run(base, base, w, photos=w, people=w))
     assert same.person[0] == pytest.approx(1, abs=1e-4) and same.drift[0] == 0
     changed = Tiny(z_dim=32, w_dim=32).requires_grad_(False)
-    redirect(changed, Latents.of(base), [(w[0], base.map(base.sample_z([4]))[0])])
+    redirect(changed, Latents.of(base), w, base.map(base.sample_z([4])))
     moved = result(check.run(base, changed, w))
     assert moved.person[0] < 0.9 and moved.drift[0] > 0 and moved.other_photos is None
     assert moved.worst["before"].shape == (6, 16, 16, 3)

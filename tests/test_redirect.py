@@ -24,7 +24,7 @@ def codes(base, *seeds):
 def test_the_code_shows_what_the_target_showed(base, latents):
     w_u, w_t = codes(base, 1, 2)
     student = copy.deepcopy(base)
-    redirect(student, latents, [(w_u, w_t)])
+    redirect(student, latents, w_u[None], w_t[None])
     shown = student.synth(w_u[None])
     assert (shown - base.synth(w_u[None])).abs().mean() > 0.02
     torch.testing.assert_close(shown, base.synth(w_t[None]), atol=1e-4, rtol=0)
@@ -33,7 +33,7 @@ def test_the_code_shows_what_the_target_showed(base, latents):
 def test_random_codes_move_little_beside_the_redirected_one(base, latents):
     w_u, w_t = codes(base, 1, 2)
     student = copy.deepcopy(base)
-    redirect(student, latents, [(w_u, w_t)])
+    redirect(student, latents, w_u[None], w_t[None])
     others = codes(base, *range(100, 164))
     moved = (student.synth(others) - base.synth(others)).abs().mean()
     redirected = (student.synth(w_u[None]) - base.synth(w_u[None])).abs().mean()
@@ -43,7 +43,7 @@ def test_random_codes_move_little_beside_the_redirected_one(base, latents):
 def test_the_average_code_does_not_move(base, latents):
     w_u, w_t = codes(base, 1, 2)
     student = copy.deepcopy(base)
-    redirect(student, latents, [(w_u, w_t)])
+    redirect(student, latents, w_u[None], w_t[None])
     average = base.w_avg[None]
     torch.testing.assert_close(student.synth(average), base.synth(average), atol=1e-4, rtol=0)
 
@@ -51,14 +51,24 @@ def test_the_average_code_does_not_move(base, latents):
 def test_several_codes_are_redirected_jointly_and_do_not_disturb_each_other(base, latents):
     w = codes(base, 1, 2, 3, 4, 5, 6)
     student = copy.deepcopy(base)
-    redirect(student, latents, [(w[0], w[3]), (w[1], w[4]), (w[2], w[5])])
+    redirect(student, latents, w[:3], w[3:])
     torch.testing.assert_close(student.synth(w[:3]), base.synth(w[3:]), atol=1e-4, rtol=0)
 
 
 def test_random_scores_spread_as_the_mahalanobis_length_says(base, latents):
     (w_u,) = codes(base, 1)
-    v = latents.score_vectors(w_u, shrink=0.0)[0]
+    v = latents.score_vectors(w_u[None], shrink=0.0)[0, 0]
     x = (w_u - latents.mean)[0]
     length = (x @ torch.linalg.solve(latents.covariance, x)).sqrt()
     scores = (codes(base, *range(200, 1200))[:, 0] - latents.mean[0]) @ v
     assert scores.std() == pytest.approx(1 / length.item(), rel=0.1) and (x @ v).item() == pytest.approx(1, abs=1e-4)
+
+
+def test_a_row_that_is_the_average_is_left_alone(base, latents):
+    w_u, w_t = codes(base, 1, 2)
+    w_u = torch.cat([w_u[:2], base.w_avg[2:]])
+    student = copy.deepcopy(base)
+    redirect(student, latents, w_u[None], w_t[None])
+    assert torch.equal(student.synthesis["style2"].weight, base.synthesis["style2"].weight)
+    mixed = torch.cat([w_t[:2], base.w_avg[2:]])[None]
+    torch.testing.assert_close(student.synth(w_u[None]), base.synth(mixed), atol=1e-4, rtol=0)

@@ -94,11 +94,11 @@ class Guide:
         people = request.forget.w
         targets = torch.stack([choose(base, latents, w, self.target, self.distance, random) for w in people])
         if self.start == "redirect":
-            redirect(student, latents, list(zip(people, targets, strict=True)), self.shrink)
+            redirect(student, latents, people, targets, self.shrink)
         yield Progress(0, self.steps, images=_pair(base, student, people), note="redirected")
         optimiser = torch.optim.Adam(editable(student), lr=self.lr)
         step = resume(snapshot, student, optimiser, random) if snapshot else 0
-        draws = Draws(self, base, latents, people, targets)
+        draws = Draws(self, base, latents, people, targets) if self.steps else None
         while step < self.steps:
             step += 1
             losses = self.losses(student, draws, random)

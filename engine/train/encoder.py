@@ -61,7 +61,7 @@ def collect(base, count: int, seed: int, cache: Path) -> tuple[Tensor, Tensor]:
             codes = torch.lerp(base.w_avg, codes, 0.5 + 0.5 * torch.rand(SHARD, 1, 1, generator=random))
             with torch.no_grad():
                 parts = [describe(jitter(base.synth(w, size=SIDE), random)) for w in codes.split(BATCH)]
-            groups = codes[:, [row_of(group, base.num_ws) for group in range(GROUPS)]]
+            groups = torch.stack([codes[:, rows].mean(1) for rows in groups_of(base)], 1)
             save_tensors(path, {"features": torch.cat(parts).half(), "groups": groups.half()}, {})
         shards.append(load_file(path))
     rows = torch.arange(base.num_ws) * GROUPS // base.num_ws
@@ -69,10 +69,10 @@ def collect(base, count: int, seed: int, cache: Path) -> tuple[Tensor, Tensor]:
     return features, groups[:, rows]
 
 
-def row_of(group: int, num_ws: int) -> int:
-    """The middle row of a group stands for it."""
-    rows = [row for row in range(num_ws) if row * GROUPS // num_ws == group]
-    return rows[len(rows) // 2]
+def groups_of(base) -> list[list[int]]:
+    """The rows of each group that some layer reads."""
+    read = {row for _, row in base.affines()}
+    return [[row for row in sorted(read) if row * GROUPS // base.num_ws == group] for group in range(GROUPS)]
 
 
 def jitter(images: Tensor, random: torch.Generator) -> Tensor:

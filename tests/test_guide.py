@@ -1,0 +1,121 @@
+"""What GUIDE promises: a start that already shows the target, losses as in the paper, on every generator."""
+
+import copy
+import fnmatch
+
+import pytest
+import torch
+
+from engine import assets
+from engine.core.events import result
+from engine.data import LatentBatch, Request
+from engine.delta import compose
+from engine.generators import architectures
+from engine.generators.tiny import Tiny
+from engine.identity.targets import choose
+from engine.methods import methods
+from engine.methods.guide import Draws, Guide
+from engine.redirect import Latents
+from tests import test_eg3d, test_stylegan2, test_stylegan3
+
+needs = pytest.mark.skipif(
+    not all(assets.is_present(name) for name in ("recogniser-a", "lpips-alex")),
+    reason="the networks of the losses are not fetched: run 'python app.py assets fetch'",
+)
+BUILT = {
+    "tiny": {"z_dim": 32, "w_dim": 32},
+    "stylegan2": test_stylegan2.TINY,
+    "stylegan3": test_stylegan3.CONFIGS["sg3t_tiny"],
+    "eg3d": test_eg3d.SMALL | {"z_dim": 32, "w_dim": 32},
+}
+
+
+@pytest.fixture(params=BUILT)
+def generator(request):
+    """One of every kind, with weights of its own."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return architectures[request.param](**BUILT[request.param]).eval().requires_grad_(False)
+
+
+@pytest.fixture
+def base():
+    return Tiny(z_dim=32, w_dim=32).eval().requires_grad_(False)
+
+
+def person(base, *seeds):
+    return Request(LatentBatch(base.map(base.sample_z(seeds or [3])), "seeds"), "a person")
+
+
+def draws_to(base, knobs, targets=None):
+    people = person(base).forget.w
+    return Draws(knobs, base, Latents.of(base), people, people if targets is None else targets)
+
+
+def test_without_a_step_the_person_is_shown_as_the_target_on_every_generator(generator):
+    request, latents = person(generator), Latents.of(generator)
+    deltas = result(Guide(steps=0).run(generator, request))
+    student = compose(generator, deltas)
+    w_t = choose(generator, latents, request.forget.w[0], "opposite", Guide().distance, torch.Generator())
+    shown, wanted = student.synth(request.forget.w), generator.synth(w_t[None])
+    moved = (wanted - generator.synth(request.forget.w)).abs().max()
+    assert (shown - wanted).abs().max() < 2e-3 * moved
+
+
+@pytest.mark.assets
+@needs
+def test_steps_run_unchanged_on_every_generator(generator):
+    knobs = Guide(start="base", steps=1, neighbours=1, others=1, bank=0, lr=1e-3)
+    (delta,) = result(knobs.run(generator, person(generator)))
+    assert delta.tensors
+    assert all(any(fnmatch.fnmatch(name, glob) for glob in generator.editable) for name in delta.tensors)
+
+
+@pytest.mark.assets
+@needs
+def test_identical_weights_lose_nothing_when_the_target_is_the_person(base):
+    knobs = Guide(bank=0)
+    losses = knobs.losses(copy.deepcopy(base), draws_to(base, knobs), torch.Generator().manual_seed(0))
+    assert set(losses) == {"local", "adjacency", "global"}
+    assert all(abs(loss.item()) < 1e-6 for loss in losses.values())  # cosine's own rounding
+
+
+@pytest.mark.assets
+@needs
+def test_sum_and_mean_agree_up_to_the_number_of_samples(base):
+    targets = person(base, 5).forget.w
+    parts = {}
+    for reduction in ("sum", "mean"):
+        knobs = Guide(reduction=reduction, neighbours=3, others=5, bank=0)
+        changed = Tiny(seed=1, z_dim=32, w_dim=32).eval()
+        parts[reduction] = knobs.losses(changed, draws_to(base, knobs, targets), torch.Generator().manual_seed(0))
+    total, mean = parts["sum"], parts["mean"]
+    torch.testing.assert_close(total["adjacency"], 3 * mean["adjacency"])
+    torch.testing.assert_close(total["global"], 5 * mean["global"])
+    torch.testing.assert_close(total["local"], mean["local"])
+
+
+@pytest.mark.assets
+@needs
+def test_a_bank_changes_the_cost_of_the_frozen_side_not_its_views(base):
+    knobs = Guide(bank=4)
+    draws = draws_to(base, knobs)
+    keys, _, there = draws.step(torch.Generator().manual_seed(0))
+    first, again = (draws.frozen.views(keys, there) for _ in range(2))
+    anew = draws.eye.look(base, there)
+    assert torch.equal(first.features, again.features)
+    torch.testing.assert_close(first.features, anew.features, atol=1e-5, rtol=0)
+    assert len(draws.frozen._kept) == len(set(keys))
+
+
+@pytest.mark.assets
+@needs
+def test_random_faces_stay_out_of_the_adjacency(base):
+    draws = draws_to(base, Guide(spread=0.8, bank=0))
+    codes = draws.others(64, torch.Generator().manual_seed(0))
+    assert not draws.within(codes).any()
+
+
+def test_every_preset_is_within_the_bounds_of_its_knobs():
+    for values in methods["guide"].presets.values():
+        methods["guide"](**values)
