@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from engine.studio import Studio
+from tests.browser import browser, page, server  # noqa: F401 (fixtures of the browser tests)
 
 torch.set_num_threads(1)  # the tests' networks are tiny: a second thread only waits
 

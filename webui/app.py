@@ -29,7 +29,12 @@ def build(studio: Studio) -> gr.Blocks:
     ordered = sorted(pages.values(), key=lambda page: page.order)
     demo = gr.Blocks(title="Lethe", analytics_enabled=False, delete_cache=(TEN_MINUTES, TEN_MINUTES), fill_width=True)
     for page in ordered:
-        with demo.route(page.title, page.path) if page.path else demo:
+        if page.path:
+            demo.route(page.title, page.path)
+    # All pages in one context: Gradio makes its whole web application anew whenever one is left.
+    with demo:
+        for page in ordered:
+            demo.current_page = page.path
             header(ordered, page)
             with gr.Column(elem_id="content", elem_classes=[f"page-{page.path or 'start'}"]):
                 page.build(studio, demo)
@@ -104,6 +109,12 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         print(self.greeting, flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        logging.getLogger("uvicorn.error").setLevel(
+            logging.CRITICAL
+        )  # pages that still watch are cut off; that is no news
+        await super().shutdown(sockets)
 
 
 def credentials(auth: str | None) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ const PAGE = 10, DELAY = 250, AGAIN = 2000, OUTBOX = "lethe-outbox";
 const WORDS = { 1: "has it", 0: "has it not", u: "undecided", "": "not labelled" };
 
 let items = [], labels = {}, mine = {}, ticks = {}, undone = [], last = 1, here = 0, page = 0, submitted = [];
-let outbox = {}, timer = null, busy = false, dragged = null;
+let outbox = {}, timer = null, busy = false, dragged = null, anchor = 0;
 
 const ticking = () => props.mode === "tick";
 const shown = () => (ticking() ? items.slice(page * PAGE, page * PAGE + PAGE) : items);
@@ -138,6 +138,7 @@ function give(value) {
   if (!item) return;
   if (ticking()) return tick(item, value === 1 ? 1 : value === null ? "u" : "");
   if (value !== null) last = value;
+  anchor = here;
   set([[item, value]]);
   if (value !== null) focus(here + 1);
 }
@@ -207,8 +208,9 @@ cells.addEventListener("click", (event) => {
   const index = indexOf(event.target);
   if (index < 0) return;
   if (dragged?.moved) return;
-  const from = here;
+  const from = anchor;
   focus(index);
+  anchor = index;
   if (event.shiftKey && !ticking()) set(range(from, index).map((item) => [item, last]));
   else cycle(shown()[index]);
 });
@@ -267,6 +269,13 @@ cells.addEventListener("keyup", (event) => {
   enlarge(false);
   event.preventDefault(); // a button is clicked by the release of Space
 });
+cells.addEventListener("focusin", (event) => {
+  const index = indexOf(event.target);
+  if (index < 0 || index === here) return;
+  if (cells.children[here]) cells.children[here].tabIndex = -1;
+  here = index;
+  cells.children[here].tabIndex = 0;
+});
 cells.addEventListener("focusout", () => enlarge(false));
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s" && root.offsetParent) {
@@ -298,7 +307,7 @@ function restore() {
 }
 function batch() {
   items = props.items || [];
-  [mine, ticks, undone, submitted, here, page] = [{}, {}, [], [], 0, 0];
+  [mine, ticks, undone, submitted, here, anchor, page] = [{}, {}, [], [], 0, 0, 0];
   const waiting = outbox[JSON.stringify(props.context)]?.changes ?? {};
   for (const [id, change] of Object.entries(waiting)) mine[id] = change.value;
   restore();

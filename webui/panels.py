@@ -6,8 +6,8 @@
 
 The panel finds the owner's own run again after a reload and in a second tab: `belongs` says which runs are this
 page's. Buttons given as `locks` are off while a run goes on. With `parts` and `look` a page adds its own check:
-look(row, owner) -> {part: update} is called once when a run has a result to decide on, and with row=None when it has
-been decided. Pictures named before-x and after-x in a Progress are shown as pairs, with x as the label.
+look(row, owner) -> {part: update} is called when a run has ended and again when its result was kept or discarded
+(`runview.is_undecided(row)` tells). Pictures named before-x and after-x in a Progress are shown as pairs, x the label.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from webui.view import View
 
 TICK = 0.25  # seconds between two looks at the log
 
-Look = Callable[[Row | None, str], dict]
+Look = Callable[[Row, str], dict]
 
 
 class JobPanel:
@@ -118,7 +118,7 @@ class JobPanel:
                 shown = tree
                 yield {self.view: tree, **self._locked(row.state.is_live)}
             if not row.state.is_live:
-                parts = await asyncio.to_thread(self.look, row if is_undecided(row) else None, owner)
+                parts = await asyncio.to_thread(self.look, row, owner)
                 if parts:
                     yield parts
                 return
@@ -170,4 +170,4 @@ class JobPanel:
             row, _ = self._read(job, owner, story, pictures)
         except UserError as error:
             return {self.view: error_box(str(error))}
-        return {self.view: job_tree(row, story, pictures, self.doing, linked=self.is_linked), **self.look(None, owner)}
+        return {self.view: job_tree(row, story, pictures, self.doing, linked=self.is_linked), **self.look(row, owner)}

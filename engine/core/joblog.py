@@ -110,7 +110,7 @@ class JobLog:
 
     def mark(self, job: str, state: State, *, error: str | None = None, result: Any = None) -> None:
         column = {State.RUNNING: "started", State.STOPPING: None, State.QUEUED: None}.get(state, "finished")
-        stamp = f", {column}=?" if column else ""
+        stamp = f", {column}=?" if column else ", started=null, finished=null" if state is State.QUEUED else ""
         values = [state, error, json.dumps(result), self.session or ""] + ([time.time()] if column else []) + [job]
         with self._connect() as db:
             db.execute(f"update job set state=?, error=?, result=?, session=?{stamp} where id=?", values)

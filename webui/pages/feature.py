@@ -58,10 +58,8 @@ class FeaturePage:
         self.last = gr.Textbox(visible="hidden")
 
     def bind(self, demo: gr.Blocks) -> None:
-        asked, shown = (
-            [self.name, self.batch, self.mode],
-            [self.grid, self.batch, self.enough, self.erase, self.trouble],
-        )
+        asked = [self.name, self.batch, self.mode]
+        shown = [self.grid, self.batch, self.feature, self.enough, self.erase, self.trouble]
         quiet = {"api_visibility": "private", "show_progress": "hidden"}
         said_here = said(self.trouble)
         self.panel.watch(demo)

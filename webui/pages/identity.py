@@ -20,6 +20,7 @@ from webui.form import Form
 from webui.owner import owner_of
 from webui.pages import Page, pages
 from webui.panels import JobPanel
+from webui.runview import is_undecided
 from webui.view import View, h
 
 METHOD = "ascent"
@@ -51,8 +52,8 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
     check = View()
     grid = CompareGrid(elem_id="check")
 
-    def look(row: Row | None, owner: str) -> dict:
-        return {check: None, grid: []} if row is None else checked(studio, row, owner, check, grid)
+    def look(row: Row, owner: str) -> dict:
+        return checked(studio, row, owner, check, grid) if is_undecided(row) else {check: None, grid: []}
 
     panel.watch(demo, locks=[erase], parts=[check, grid], look=look)
 

@@ -5,7 +5,7 @@ import gradio as gr
 from engine.core.errors import UserError
 from engine.studio import BaseInfo, Studio
 from webui import pictures, words
-from webui.events import bind, said
+from webui.events import SORRY, bind, error_box, log, said
 from webui.pages import Page, pages
 from webui.seeds import parse_seeds
 from webui.view import Node, View, h
@@ -97,6 +97,18 @@ def looks(size: int) -> str:
 
 
 def model_card(studio: Studio, info: BaseInfo) -> Node:
+    """One model that cannot be opened must not hide the others."""
+    try:
+        return open_card(studio, info)
+    except UserError as error:
+        trouble = str(error)
+    except Exception:
+        log.exception("the model %s could not be opened", info.name)
+        trouble = SORRY
+    return h("section", h("h2", info.title), error_box(trouble), cls="card")
+
+
+def open_card(studio: Studio, info: BaseInfo) -> Node:
     """Pictures, size, hash, licence and what was erased; what is missing, and how to get it."""
     if info.missing:
         way = ["Not here yet: ", ", ".join(info.missing), ". ", h("code", "python app.py assets fetch"), " gets it."]

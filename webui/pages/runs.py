@@ -24,9 +24,9 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
     head = View([h("h1", "Runs")])
     trouble = View()
     panel = JobPanel(studio, belongs=lambda row: True, find=asked, doing="Running")
-    panel.watch(demo)
     detail = View()
     listed = View(events=EVENTS)
+    panel.watch(demo, parts=[detail], look=lambda row, owner: {detail: in_full(studio, row, owner)})
     outputs = [head, trouble, detail, listed]
 
     def refreshed(request: gr.Request) -> dict:
@@ -58,7 +58,6 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
     bind(listed.resume, resume, None, outputs)
     bind(listed.repeat, repeat, None, outputs)
     bind(listed.delete, delete, None, outputs)
-    bind(panel.view.keep, load, None, outputs)
 
 
 LEAD = "What you have done here, newest first. Nobody else sees your runs."
