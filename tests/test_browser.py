@@ -379,7 +379,40 @@ def test_samples_are_drawn_and_wrong_seeds_are_explained(page, server):
     page.get_by_role("button", name="Draw", exact=True).click()
     expect(page.locator("[role=alert]")).to_contain_text("Seeds 'nobody': write numbers and ranges")
     page.get_by_role("button", name="Draw the way").click()
-    expect(page.locator(".page-models > .block .strip img").last).to_be_visible()
+    expect(page.locator(".strip.way img")).to_have_count(9)
+
+
+def test_a_model_is_exported_imported_again_drawn_and_deleted(page, server, tmp_path):
+    go(page, server.url, "models")
+    card = page.locator("[data-model=tiny]")
+    expect(card).to_be_visible()
+    with page.expect_download() as download:
+        card.get_by_text("Export with its erasures baked in").click()
+    assert download.value.suggested_filename == "tiny.safetensors"
+    copy = tmp_path / "My Copy.safetensors"
+    download.value.save_as(copy)
+    page.get_by_label("Model file").set_input_files(copy)
+    expect(page.get_by_label("Name here")).to_have_value("my-copy")
+    page.get_by_role("button", name="Import").click()
+    ours = page.locator("[data-model=my-copy]")
+    expect(ours.locator("img")).to_have_count(6)
+    expect(page.locator("#import .said")).to_have_text("my-copy is here.")
+    prints = [entry.locator("dd").nth(2).inner_text() for entry in (card, ours)]
+    assert prints[0] == prints[1], "the same weights"
+    ours.get_by_role("button", name="Delete").click()
+    ours.get_by_role("button", name="Delete it and its erasures?").click()
+    expect(ours).to_have_count(0)
+    assert not list((server.data / "bases").glob("*copy*"))
+
+
+def test_a_file_that_is_no_model_is_refused_in_words(page, server, tmp_path):
+    go(page, server.url, "models")
+    (tmp_path / "evil.pkl").write_bytes(b"cos\nsystem\n(S'touch /tmp/owned'\ntR.")
+    page.get_by_label("Model file").set_input_files(tmp_path / "evil.pkl")
+    page.get_by_role("button", name="Import").click()
+    expect(page.locator("#import .said")).to_have_attribute("data-tone", "failed")
+    expect(page.locator("#import .said")).to_contain_text("Not imported.")
+    assert not list((server.data / "bases").glob(".incoming*"))
 
 
 def test_the_slider_and_the_views_never_ask_the_server(page, server):

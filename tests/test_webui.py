@@ -99,6 +99,34 @@ def test_with_a_password_only_the_shell_is_public(guarded):
     assert guarded.get("/config").status_code == 200
 
 
+# Models in and out
+
+
+def test_a_model_goes_out_and_comes_in_again_and_leaves_no_scrap(door, tmp_path):
+    answer = door.get("/transfer/tiny")
+    assert answer.status_code == 200 and 'filename="tiny.safetensors"' in answer.headers["content-disposition"]
+    sent = door.put("/transfer/again", params={"file": "tiny.safetensors"}, content=answer.content)
+    assert sent.json() == {"name": "again"}
+    for bad in ({"file": "x.exe"}, {"file": "tiny.safetensors"}):
+        refused = door.put("/transfer/again", params=bad, content=b"nothing")
+        assert refused.status_code == 400 and refused.json()["error"]
+    assert door.put("/transfer/..%2F..%2Fup", params={"file": "t.pt"}, content=b"x").status_code in (400, 404, 405)
+    assert door.get("/transfer/nobody").status_code == 400
+
+
+def test_with_a_password_models_stay_inside(tmp_path):
+    from engine.studio import Studio
+
+    studio = Studio(tmp_path, "cpu", base="tiny")
+    with TestClient(site(studio, ("ann", "river"))) as client:
+        assert client.get("/transfer/tiny").status_code == 401
+        assert client.put("/transfer/x", params={"file": "x.pkl"}, content=b"x").status_code == 401
+        client.post("/login", data={"username": "ann", "password": "river"})
+        assert client.get("/transfer/tiny").status_code == 200
+    assert not [path for path in studio.store.bases.iterdir() if path.name.startswith(".")]
+    studio.close()
+
+
 # Owners
 
 

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator
 
 import gradio as gr
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from starlette.routing import Mount
 
 from engine.core.errors import UserError
 from engine.studio import Studio
@@ -20,6 +21,7 @@ from webui.owner import Owners
 from webui.pages import pages
 from webui.shell import footer, header
 from webui.theme import head, theme
+from webui.transfer import add_routes, clean
 
 TEN_MINUTES = 600
 
@@ -57,6 +59,13 @@ def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, 
     def healthz() -> dict[str, bool]:
         return {"ok": True}
 
+    def is_welcome(request: Request) -> bool:
+        """Gradio's own login decides; its tokens are in cookies it has set."""
+        inner = next(route.app for route in app.routes if isinstance(route, Mount))
+        cookies = {value for name, value in request.cookies.items() if name.startswith("access-token")}
+        return auth is None or any(inner.tokens.get(value) for value in cookies)
+
+    add_routes(app, studio, is_welcome)
     warnings.filterwarnings("ignore", message="SSR mode")  # we never ask for it
     app = gr.mount_gradio_app(
         app,
@@ -90,6 +99,7 @@ def serve(studio: Studio, *, host: str = "127.0.0.1", port: int = 7860, auth: st
         raise UserError(f"--host {host}: others could reach this page; add --auth NAME:PASSWORD, or leave --host out")
     listener = listen(host, port)
     studio.claim()
+    clean(studio)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     app = site(studio, user, () if user else LOOPBACK)
     port = listener.getsockname()[1]
