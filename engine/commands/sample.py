@@ -6,6 +6,8 @@ from typing import Any
 from engine.commands import Verb, verbs
 from engine.core.errors import UserError
 
+MOST = 10_000  # pictures in one call
+
 
 def arguments(parser: Any) -> None:
     parser.add_argument("--base", help="model to sample (default: the photorealistic one, if its weights are there)")
@@ -49,9 +51,10 @@ def parse_seeds(text: str) -> list[int]:
         low, dash, high = part.strip().partition("-")
         if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) < int(low)):
             raise UserError(f"--seeds {text!r}: write numbers and ranges such as 3,7,10-15")
-        seeds.extend(range(int(low), int(high) + 1) if dash else [int(low)])
-    if len(seeds) > 10_000:
-        raise UserError(f"--seeds asks for {len(seeds)} pictures; 10,000 at a time is the limit")
+        last = int(high) if dash else int(low)
+        if last - int(low) + len(seeds) >= MOST:
+            raise UserError(f"--seeds {text!r} asks for too many pictures; {MOST:,} at a time is the limit")
+        seeds.extend(range(int(low), last + 1))
     return seeds
 
 
