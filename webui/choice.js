@@ -18,6 +18,7 @@ function build() {
     const [input, image, words] = options.children[index].children;
     input.value = item.id;
     input.checked = now.has(item.id);
+    input.disabled = !item.id;
     if (image.getAttribute("src") !== item.src) image.src = item.src;
     image.alt = "";
     image.draggable = false;

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import gradio as gr
 
+from webui.pictures import BLANK
+
 HERE = Path(__file__).parent
 
 
-def PictureChoice(legend: str, *, several: bool = False, elem_id: str | None = None) -> gr.HTML:
+def PictureChoice(legend: str, *, several: bool = False, empty: int = 0, elem_id: str | None = None) -> gr.HTML:
+    """`empty` is how many places are held until the pictures come."""
     choice = gr.HTML(
         [] if several else "",
         html_template='<fieldset class="picture-choice"><legend></legend><div class="options"></div></fieldset>',
@@ -24,7 +27,7 @@ def PictureChoice(legend: str, *, several: bool = False, elem_id: str | None = N
         elem_classes=["choice-host"],
         legend=legend,
         several=several,
-        items=[],
+        items=[{"id": "", "src": BLANK, "label": "…"}] * empty,
     )
     ids = {"type": "string"}
     choice.api_info = lambda: {"type": "array", "items": ids} if several else ids

@@ -25,8 +25,9 @@ def error_box(text: str) -> Node:
     return h("div", h("strong", "Not done. "), text[:1].upper() + text[1:], cls="trouble", role="alert")
 
 
-def said(box: gr.HTML) -> Callable[[Callable], Callable]:
-    """For handlers that return {component: update}: what goes wrong is shown in `box`, success empties it."""
+def said(box: gr.HTML, *emptied: gr.HTML) -> Callable[[Callable], Callable]:
+    """For handlers that return {component: update}: what goes wrong is shown in `box` and empties `emptied`
+    (such as "Drawing …"); success empties `box`."""
 
     def around(fn: Callable) -> Callable:
         @functools.wraps(fn)
@@ -34,10 +35,11 @@ def said(box: gr.HTML) -> Callable[[Callable], Callable]:
             try:
                 return {box: None, **(fn(*args, **kwargs) or {})}
             except UserError as error:
-                return {box: error_box(str(error))}
+                trouble = str(error)
             except Exception:
                 log.exception("a handler failed")
-                return {box: error_box(SORRY)}
+                trouble = SORRY
+            return {**dict.fromkeys(emptied), box: error_box(trouble)}
 
         handler.__signature__ = inspect.signature(fn)
         return handler

@@ -15,6 +15,7 @@ from engine.studio import Studio
 
 KEEP = 1024
 FACES = (11, 20, 3, 45, 28, 7, 52, 38)  # the faces of the start page
+BLANK = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="  # stands where one will be
 _album: OrderedDict[tuple, str] = OrderedDict()
 _lock = threading.Lock()
 

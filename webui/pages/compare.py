@@ -34,7 +34,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
         seeds = gr.Textbox(SEEDS, label="Seeds", info="Numbers and ranges: 0-15, 40")
         psi = gr.Slider(0, 1, 0.7, step=0.05, label="Truncation")
     draw = gr.Button("Compare", variant="primary", elem_classes=["run"])
-    word = View()
+    word = View(DRAWING)
     grid = CompareGrid(elem_id="compare")
 
     @said(trouble)
@@ -44,24 +44,21 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
 
     @said(trouble)
     def choose(name: str) -> dict:
-        if not name:
-            return {}
         kept = [(card.request, delta) for delta, card in studio.deltas(name).items()]
         return {
             left: gr.update(choices=kept, value=[]),
             right: gr.update(choices=kept, value=studio.active(name)),
-            word: None
-            if kept
-            else h("div", NOTHING, h("a", "Erase a person", href="./identity"), " first.", cls="note"),
         }
 
-    @said(trouble)
+    @said(trouble, word)
     def compare(data: dict) -> dict:
         name, chosen = data[base], parse_seeds(data[seeds])
         look = {"psi": data[psi], "size": pictures.small(studio, name)}
         before = pictures.samples(studio, name, chosen, data[left] or [], **look)
         after = pictures.samples(studio, name, chosen, data[right] or [], **look)
-        return {grid: gr.update(value=pairs(before, after, [f"seed {seed}" for seed in chosen]), full=None)}
+        drawn = pairs(before, after, [f"seed {seed}" for seed in chosen])
+        alike = None if studio.deltas(name) else h("div", NOTHING, cls="note")
+        return {grid: gr.update(value=drawn, full=None), word: alike}
 
     @said(trouble)
     def full(data: dict, event: gr.EventData) -> dict:
@@ -75,12 +72,15 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
     settings = {base, left, right, seeds, psi}
     quiet = {"api_visibility": "private", "show_progress": "hidden"}
     loaded = bind(demo.load, load, None, [base, trouble])
-    loaded.then(choose, base, [left, right, word, trouble], **quiet).then(compare, settings, [grid, trouble], **quiet)
-    bind(base.input, choose, base, [left, right, word, trouble])
-    bind(draw.click, compare, settings, [grid, trouble], show_progress="minimal")
+    shown = [grid, word, trouble]
+    loaded.then(choose, base, [left, right, trouble], **quiet).then(compare, settings, shown, **quiet)
+    bind(base.input, choose, base, [left, right, trouble])
+    bind(draw.click, lambda: DRAWING, None, word, queue=False).then(compare, settings, shown, **quiet)
     bind(grid.full, full, settings, [grid, trouble])
 
 
-NOTHING = "Nothing has been erased from this model, so both sides are equal. "
+NOTHING = ["Nothing has been erased from this model, so both sides are equal. "]
+NOTHING += [h("a", "Erase a person", href="./identity"), " first."]
+DRAWING = h("p", "Drawing the pictures …", cls="quiet", role="status")
 
 pages["compare"] = Page("Compare", "compare", 50, build)

@@ -44,7 +44,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
     )
     View(h("div", h("strong", "The naive baseline. "), BASELINE, cls="note"))
     trouble = View()
-    people = PictureChoice("Who should be forgotten?", elem_id="people")
+    people = PictureChoice("Who should be forgotten?", empty=len(PEOPLE), elem_id="people")
     with gr.Accordion("Settings", open=False):
         form = Form(studio.method(METHOD), PRESETS, start="Balanced", hide=("batch",))
     erase = gr.Button("Erase this person", variant="primary", interactive=False, elem_classes=["run"])
