@@ -19,14 +19,9 @@ def prepare(base: nn.Module, target: Target) -> Task:
             words = f"seeds {', '.join(map(str, seeds))}"
             yield Progress(1, 1, note="finding the samples")
             yield Done(Request(LatentBatch(base.map(base.sample_z(seeds)), words), words))
-        case Labels(name, having, lacking, _, psi):
-            if not having or not lacking:
-                side = "with" if lacking else "without"
-                raise UserError(f"no sample {side} {name!r} is labelled; label at least one on each side")
-            codes = [base.map(base.sample_z(seeds), psi=psi) for seeds in (having, lacking)]
+        case Labels():
             yield Progress(1, 1, note="finding the samples")
-            with_it, without = (LatentBatch(w, f"{len(w)} labelled samples") for w in codes)
-            yield Done(Request(with_it, name, without))
+            yield Done(labelled_codes(base, target))
         case Photo(pixels, face, words, others):
             found = yield from watch(invert(base, pixels, face))
             codes = []
@@ -38,3 +33,30 @@ def prepare(base: nn.Module, target: Target) -> Task:
             raise UserError(
                 f"this model cannot forget {type(target).__name__.lower()}; choose a photo, samples or labels"
             )
+
+
+def labelled_codes(base: nn.Module, labels: Labels) -> Request:
+    """The codes of the labelled seeds; further features and ones to protect go to `extra` (see engine.directions)."""
+    psi, extra = labels.psi, {"psi": torch.tensor(labels.psi)}
+    for kind, features in (("also", labels.also), ("keep", labels.keep)):
+        for feature in features:
+            for side, w in _sides(base, feature, psi).items():
+                extra[f"{kind}.{feature.name}.{side}"] = w[:, 0].contiguous()
+            extra[f"{kind}.{feature.name}.chosen"] = _chosen(feature)
+    codes = _sides(base, labels, psi)
+    with_it, without = (LatentBatch(w, f"{len(w)} labelled samples") for w in codes.values())
+    return Request(with_it, labels.name, without, extra | {"chosen": _chosen(labels)})
+
+
+def _sides(base: nn.Module, labels: Labels, psi: float) -> dict[str, torch.Tensor]:
+    if not labels.having or not labels.lacking:
+        side = "with" if labels.lacking else "without"
+        raise UserError(f"no sample {side} {labels.name!r} is labelled; label at least one on each side")
+    sides = {"having": labels.having, "lacking": labels.lacking}
+    return {side: base.map(base.sample_z(seeds), psi=psi) for side, seeds in sides.items()}
+
+
+def _chosen(labels: Labels) -> torch.Tensor:
+    """Which samples were picked actively, those with the feature first."""
+    picked = set(labels.chosen)
+    return torch.tensor([seed in picked for seed in (*labels.having, *labels.lacking)])

@@ -32,13 +32,26 @@ class Folder:
 
 @dataclass(frozen=True)
 class Labels:
-    """A named feature and the seeds that show it or do not. `chosen` seeds were picked actively, not at random."""
+    """A named feature and the seeds that show it or do not. `chosen` seeds were picked actively, not at random.
+
+    `also` are further features to forget in the same run, `keep` ones that must not change with them.
+    """
 
     name: str
     having: tuple[int, ...]
     lacking: tuple[int, ...]
     chosen: tuple[int, ...] = ()
     psi: float = 1.0
+    also: tuple["Labels", ...] = ()
+    keep: tuple["Labels", ...] = ()
+
+    def __post_init__(self) -> None:
+        """Takes plain lists and dicts too: a log holds nothing else."""
+        for name in ("having", "lacking", "chosen"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("also", "keep"):
+            made = (Labels(**other) if isinstance(other, dict) else other for other in getattr(self, name))
+            object.__setattr__(self, name, tuple(made))
 
 
 @dataclass(frozen=True)

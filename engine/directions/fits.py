@@ -67,13 +67,13 @@ def held_out_scores(labelled: Labelled, space: Space, fit: Fit) -> Tensor:
     The unit makes folds comparable: their directions differ, and in W so does the spread along them.
     """
     scores = labelled.codes.new_full((len(labelled.codes),), math.nan)
-    for inside in _folds(labelled):
-        direction = fit(_part(labelled, ~inside), space)
+    for inside in folds(labelled):
+        direction = fit(part(labelled, ~inside), space)
         scores[inside] = (labelled.codes[inside] - space.centre) @ direction / space.sigma(direction)
     return scores
 
 
-def _folds(labelled: Labelled) -> list[Tensor]:
+def folds(labelled: Labelled) -> list[Tensor]:
     """Stratified: each fold holds the same share of both sides. Fixed, so that a threshold is a fact of the labels."""
     sizes = (len(labelled.having), len(labelled.lacking))
     count = min(FOLDS, *sizes)
@@ -82,7 +82,7 @@ def _folds(labelled: Labelled) -> list[Tensor]:
     return [fold == k for k in range(count)] if count > 1 else []
 
 
-def _part(labelled: Labelled, keep: Tensor) -> Labelled:
+def part(labelled: Labelled, keep: Tensor) -> Labelled:
     p = len(labelled.having)
     return Labelled.of(labelled.name, labelled.having[keep[:p]], labelled.lacking[keep[p:]])
 

@@ -73,7 +73,9 @@ def features_of(request: Request) -> tuple[list[Labelled], list[Labelled]]:
 
 
 def _group(extra: Mapping[str, Tensor], kind: str) -> list[Labelled]:
-    names = [key[len(kind) + 1 : -len(".having")] for key in extra if key.startswith(f"{kind}.") and ".having" in key]
+    names = [
+        key[len(kind) + 1 : -len(".having")] for key in extra if key.startswith(f"{kind}.") and key.endswith(".having")
+    ]
     found = []
     for name in names:
         having, lacking = (extra[f"{kind}.{name}.{side}"] for side in ("having", "lacking"))

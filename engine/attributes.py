@@ -1,0 +1,119 @@
+"""Says of a face picture whether it shows glasses, a smile, a hat ...: the judges of feature erasure. Ours.
+
+Two networks on the same frozen EfficientNet-lite0, trained on disjoint halves of the data and reading other layers of
+it: `judge` measures, `second` may label for a benchmark or drive an attack. Neither ever takes part in training an
+unlearned model.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.core.errors import MissingAsset
+from engine.features import TAPS, backbone
+
+FILE = Path(__file__).resolve().parents[1] / "checkpoints" / "ours" / "attributes.safetensors"
+NAMES = (
+    "glasses",
+    "smile",
+    "hat",
+    "bangs",
+    "beard",
+    "male",
+    "young",
+    "black hair",
+    "blond hair",
+    "brown hair",
+    "gray hair",
+)
+Drop = Callable[[Tensor, float], Tensor]
+SIDE = 128  # px; pictures of other sizes are resized
+POOLED = 1280
+HIDDEN = 96
+WHICH = ("judge", "second")
+# For each of the backbone's four maps, how many cells a side are read; the two networks look at other things.
+CELLS: Mapping[str, tuple[int, ...]] = {"judge": (0, 0, 8, 4), "second": (0, 4, 4, 0)}
+
+
+def describe(images: Tensor, which: str) -> Tensor:
+    """What a network reads of pictures in [-1, 1], [n, width]: the backbone's maps in cells, and its last layer."""
+    if images.shape[-1] != SIDE:
+        images = F.interpolate(images, size=(SIDE, SIDE), mode="bilinear", align_corners=False, antialias=True)
+    seen = backbone(images.device)(images.clamp(-1, 1))
+    maps = zip(seen.maps, CELLS[which], strict=True)
+    parts = [F.adaptive_avg_pool2d(x, cells).flatten(1) for x, cells in maps if cells]
+    return torch.cat([*parts, seen.pooled], 1)
+
+
+def width(which: str) -> int:
+    return POOLED + sum(channels * cells**2 for channels, cells in zip(TAPS, CELLS[which], strict=True))
+
+
+class AttributeNet(nn.Module):
+    """Standardised descriptions through one hidden layer to a logit for each of NAMES; 0 is the boundary."""
+
+    def __init__(self, which: str) -> None:
+        super().__init__()
+        self.which, self.names = which, NAMES
+        self.register_buffer("mean", torch.zeros(width(which)))
+        self.register_buffer("std", torch.ones(width(which)))
+        self.hidden = nn.Linear(width(which), HIDDEN)
+        self.out = nn.Linear(HIDDEN, len(NAMES))
+
+    def forward(self, described: Tensor, drop: Drop = lambda x, _: x) -> Tensor:
+        """`drop` leaves out a share of the values while training."""
+        x = drop(((described - self.mean) / self.std).clamp(-6, 6), 0.3)
+        return self.out(drop(F.relu(self.hidden(x)), 0.5))
+
+    def logits(self, images: Tensor) -> Tensor:
+        """[n, len(NAMES)] of pictures in [-1, 1]; differentiable, so that an attack can climb it."""
+        return self(describe(images, self.which))
+
+    @torch.no_grad()
+    def sees(self, images: Tensor, batch: int = 16) -> Tensor:
+        """[n, len(NAMES)] bool."""
+        return torch.cat([self.logits(part) > 0 for part in images.split(batch)])
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the file says of itself: data, licence, held-out balanced accuracy by network, set and attribute."""
+
+    facts: Mapping[str, Any]
+
+    def accuracy(self, which: str, name: str) -> float:
+        return self.facts["balanced accuracy"][which]["faces"][name]
+
+
+@cache
+def attribute_net(which: Literal["judge", "second"] = "judge", device: torch.device | str = "cpu") -> AttributeNet:
+    """The shipped network, frozen. Its trunk is an asset; without that the first picture says what to fetch."""
+    if not FILE.exists():
+        raise MissingAsset(f"{FILE.name} is not here; 'python -m engine.train.attributes' makes it from its data")
+    model = AttributeNet(which)
+    with safe_open(FILE, framework="pt") as file:
+        names = [name for name in file.keys() if name.startswith(f"{which}.")]  # noqa: SIM118 (not a dict)
+        model.load_state_dict({name.removeprefix(f"{which}."): file.get_tensor(name).float() for name in names})
+    return model.eval().requires_grad_(False).to(device)
+
+
+def card() -> Card:
+    with safe_open(FILE, framework="pt") as file:
+        return Card(json.loads(file.metadata()["card"]))
+
+
+def balanced_accuracy(says: Tensor, truth: Tensor) -> float:
+    """Mean of the shares found right among those with and those without."""
+    return ((says[truth > 0]).float().mean() + (~says[truth == 0]).float().mean()).item() / 2
+
+
+def index(name: str) -> int:
+    return NAMES.index(name)

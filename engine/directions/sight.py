@@ -1,0 +1,114 @@
+"""A probe on the frozen generator's own inner map: it knows far more of a picture than the code does.
+
+On the FFHQ base, 240 labels separate glasses with a cross-validated AUC of 0.99 on the inner map and 0.91 in W. So the
+probe answers for many unlabelled samples, and the direction in W is then fitted to all of them.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.core.events import Event, Progress
+from engine.directions.fits import area_under_curve, folds, logistic_regression, part
+from engine.directions.labelled import Labelled
+
+CELLS = 4  # the inner map is averaged to so many cells a side
+BATCH = 16
+MARGIN = 0.5  # standard deviations below the gate from which a sample is clearly without the feature
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Codes and what the generator makes of them."""
+
+    codes: Tensor  # [n, D]
+    looks: Tensor  # [n, F], the inner map in cells
+    pictures: Tensor  # [n, 3, s, s]
+
+    def of(self, which: Tensor) -> "Seen":
+        return Seen(self.codes[which], self.looks[which], self.pictures[which])
+
+    @staticmethod
+    def join(parts: Sequence["Seen"]) -> "Seen":
+        return Seen(*(torch.cat([getattr(p, name) for p in parts]) for name in ("codes", "looks", "pictures")))
+
+
+@dataclass(frozen=True)
+class Eye:
+    """Looks at a generator's pictures at one size and one precision; frozen side and student are seen alike."""
+
+    size: int
+    dtype: torch.dtype = torch.float32
+    total: int = 0  # the steps of the run that is being watched
+
+    def pictures(self, model: nn.Module, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Inner map and picture of codes [n, D], which go to every row of w; with gradient."""
+        w = codes[:, None].expand(-1, model.num_ws, -1)
+        with torch.autocast(codes.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            features, picture = model.render(w, size=self.size)
+        return features.float(), picture.float()
+
+    @torch.no_grad()
+    def look(self, model: nn.Module, codes: Tensor) -> Seen:
+        features, picture = self.pictures(model, codes)
+        return Seen(codes, F.adaptive_avg_pool2d(features, CELLS).flatten(1), picture)
+
+    def watch(self, model: nn.Module, codes: Tensor, note: str) -> Generator[Event, bool | None, Seen]:
+        """`look` in small parts, with progress."""
+        parts = []
+        for chunk in codes.split(BATCH):
+            parts.append(self.look(model, chunk))
+            done = min(len(parts) * BATCH, len(codes))
+            yield Progress(0, self.total, note=f"{note}: {done} of {len(codes)}")
+        return Seen.join(parts)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Tells from looks whether a picture shows a feature. Scores are in standard deviations over random samples."""
+
+    name: str
+    weight: Tensor  # [F], of standardised looks
+    offset: float
+    mean: Tensor  # [F]
+    std: Tensor  # [F]
+    gate: float
+    auc: float  # cross-validated, on samples drawn at random
+
+    @classmethod
+    def fit(cls, labelled: Labelled, pool: Tensor, recall: float) -> "Sight":
+        """`labelled` holds looks in place of codes, `pool` looks of random samples. The gate lets `recall` of the
+        held-out samples with the feature through, and is never above the probe's own boundary."""
+        mean, std = pool.mean(0), pool.std(0) + 1e-6
+        pool = (pool - mean) / std
+        known = Labelled(
+            labelled.name, (labelled.having - mean) / std, (labelled.lacking - mean) / std, labelled.chosen
+        )
+        random = known.random
+        held_out = random.codes.new_zeros(len(random.codes))
+        for inside in folds(random):
+            weight, offset = _unit(part(random, ~inside), pool)
+            held_out[inside] = random.codes[inside] @ weight + offset
+        gate = min(0.0, torch.quantile(held_out[random.truth > 0], 1 - recall).item())
+        weight, offset = _unit(known, pool)
+        return cls(labelled.name, weight, offset, mean, std, gate, area_under_curve(held_out, random.truth))
+
+    def scores(self, looks: Tensor) -> Tensor:
+        return (looks - self.mean) / self.std @ self.weight + self.offset
+
+    def flags(self, looks: Tensor) -> Tensor:
+        return self.scores(looks) >= self.gate
+
+    def is_clear(self, looks: Tensor) -> Tensor:
+        """Without the feature beyond doubt: neither flagged nor near the gate."""
+        return self.scores(looks) < self.gate - MARGIN
+
+
+def _unit(labelled: Labelled, pool: Tensor) -> tuple[Tensor, float]:
+    """A logistic regression whose scores have the standard deviation 1 over random samples; 0 stays the boundary."""
+    weight, offset = logistic_regression(labelled.codes, labelled.truth)
+    spread = (pool @ weight).std().clamp(min=1e-9)
+    return weight / spread, offset / spread.item()

@@ -1,0 +1,146 @@
+"""Everything that is found out before training: directions, probes, and the lessons for the student."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.core.errors import UserError
+from engine.core.events import Event
+from engine.data import Request
+from engine.directions.direction import Direction, edit
+from engine.directions.find import find, find_all, protect_from
+from engine.directions.labelled import Labelled, features_of
+from engine.directions.lessons import Lessons, targets_by_score, targets_by_sight
+from engine.directions.sight import Eye, Seen, Sight
+from engine.directions.space import Space, survey
+
+HELD_OUT = 8  # one in so many random samples is never taught
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a feature is looked for."""
+
+    fit: str = "probe"  # or a name in fits.FITS
+    threshold: str = "random"
+    move: str = "straight"
+    recall: float = 0.95
+    deeper: float = 0.0
+    samples: int = 800  # random ones that are looked at
+    reach: float = 4.0
+    seed: int = 0
+
+    @property
+    def how(self) -> dict[str, Any]:
+        return {"threshold": self.threshold, "move": self.move, "recall": self.recall, "deeper": self.deeper}
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was found. The first `drawn` samples of `pool` are random ones, the others are the labelled ones."""
+
+    space: Space
+    directions: Sequence[Direction]
+    sights: Sequence[Sight]
+    pool: Seen
+    drawn: int
+    flagged: Tensor  # [n] shows a feature
+    clear: Tensor  # [n] shows none, beyond doubt
+
+    @property
+    def share(self) -> float:
+        """Of random samples, how many would change."""
+        return self.flagged[: self.drawn].float().mean().item()
+
+
+def study(base: nn.Module, request: Request, search: Search, eye: Eye) -> Generator[Event, bool | None, Study]:
+    """Looks at random samples and at the labelled ones and finds the features."""
+    features, keep = features_of(request)
+    for labelled in (*features, *keep):
+        labelled.check()
+    psi = float(request.extra.get("psi", torch.tensor(1.0)))
+    space = survey(base, psi=psi, seed=search.seed)
+    pool = yield from eye.watch(base, space.codes[: search.samples], "looking at random samples")
+    looked, sights = [pool], []
+    for labelled in features:
+        seen = yield from eye.watch(base, labelled.codes, f"looking at the samples labelled “{labelled.name}”")
+        sights.append(Sight.fit(_with(labelled, seen.looks), pool.looks, search.recall))
+        looked.append(seen)
+    everything = Seen.join(looked)
+    if search.fit == "probe":
+        directions = yield from _by_probe(base, features, keep, space, pool, sights, search, eye)
+        flagged = torch.stack([sight.flags(everything.looks) for sight in sights]).any(0)
+        clear = torch.stack([sight.is_clear(everything.looks) for sight in sights]).all(0)
+    else:
+        directions = find_all(features, keep, space, fit=search.fit, **search.how)
+        flagged = edit(everything.codes[:, None], directions)[1]
+        clear = ~flagged
+    if not flagged.any() or not clear.any():
+        words = "shows" if clear.any() else "is without"
+        raise UserError(f"none of {len(flagged)} samples {words} “{request.label}”: label more samples of that side")
+    return Study(space, directions, sights, everything, len(pool.codes), flagged, clear)
+
+
+def _by_probe(
+    base: nn.Module,
+    features: Sequence[Labelled],
+    keep: Sequence[Labelled],
+    space: Space,
+    pool: Seen,
+    sights: Sequence[Sight],
+    search: Search,
+    eye: Eye,
+) -> Generator[Event, bool | None, list[Direction]]:
+    """Directions fitted to the labels and to what the probes say of random samples."""
+    found = [
+        find(_extended(labelled, sight, pool), space, fit="logistic", **search.how)
+        for labelled, sight in zip(features, sights, strict=True)
+    ]
+    kept = []
+    for labelled in keep:
+        seen = yield from eye.watch(base, labelled.codes, f"looking at the samples labelled “{labelled.name}”")
+        sight = Sight.fit(_with(labelled, seen.looks), pool.looks, search.recall)
+        kept.append(find(_extended(labelled, sight, pool), space, fit="logistic", **search.how))
+    return [
+        protect_from(one, [*(other for other in found if other is not one), *kept], space, search.how) for one in found
+    ]
+
+
+def _with(labelled: Labelled, vectors: Tensor) -> Labelled:
+    """The same labels on other vectors."""
+    p = len(labelled.having)
+    return Labelled(labelled.name, vectors[:p], vectors[p:], labelled.chosen)
+
+
+def _extended(labelled: Labelled, sight: Sight, pool: Seen) -> Labelled:
+    """Labels and the probe's clear answers on random samples."""
+    with_it, without = pool.codes[sight.flags(pool.looks)], pool.codes[sight.is_clear(pool.looks)]
+    having, lacking = torch.cat([labelled.having, with_it]), torch.cat([labelled.lacking, without])
+    p, none = len(labelled.having), labelled.chosen.new_zeros
+    chosen = torch.cat([labelled.chosen[:p], none(len(with_it)), labelled.chosen[p:], none(len(without))])
+    return Labelled(labelled.name, having, lacking, chosen)
+
+
+def prepare_lessons(
+    base: nn.Module, found: Study, search: Search, eye: Eye
+) -> Generator[Event, bool | None, tuple[Lessons, Lessons]]:
+    """Lessons, and held-out ones that are only looked at."""
+
+    def watch(codes: Tensor, note: str) -> Generator[Event, bool | None, Seen]:
+        return eye.watch(base, codes, note)
+
+    flagged = found.pool.of(found.flagged)
+    if search.fit == "probe":
+        erase = yield from targets_by_sight(flagged, found.directions, found.sights, watch)
+    else:
+        erase = yield from targets_by_score(flagged, found.directions, watch)
+    index = torch.arange(len(found.flagged), device=found.flagged.device)
+    held = (index % HELD_OUT == HELD_OUT - 1) & (index < found.drawn)
+    taught, tested = (
+        Lessons(found.pool.of(found.clear & part), erase.of(part[found.flagged]), found.directions, search.reach)
+        for part in (~held, held)
+    )
+    return taught, tested

@@ -1,0 +1,139 @@
+"""What a feature erasure did, by judges that had no part in it: what is left, what else moved, what it cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine import features, losses
+from engine.attributes import NAMES
+from engine.core.events import Done, Progress, Task
+from engine.evaluation.jury import Jury
+from engine.evaluation.shares import Drift, Share, removed
+
+LIMITS = {"lpips": 0.05, "points": 3.0, "removed": 0.97}  # the project's goals
+WORDS = {  # what users call the attributes that the judge knows
+    "eyeglasses": "glasses",
+    "spectacles": "glasses",
+    "sunglasses": "glasses",
+    "smiling": "smile",
+    "hats": "hat",
+    "cap": "hat",
+    "fringe": "bangs",
+    "bang": "bangs",
+    "facial hair": "beard",
+    "mustache": "beard",
+}
+
+
+def attribute_of(feature: str) -> str | None:
+    """The judged attribute that a user's word means, if there is one."""
+    word = feature.strip().lower()
+    word = WORDS.get(word, word)
+    return word if word in NAMES else None
+
+
+@dataclass(frozen=True)
+class FeatureCheck:
+    """Compares two versions of a generator at the same seeds."""
+
+    jury: Jury
+    seeds: int = 2000
+    first_seed: int = 1_000_000_000  # far from those that pages show and methods draw
+    size: int = 128
+    psi: float = 1.0
+    batch: int = 16
+    distances: bool = False  # FD-eff, which needs two passes of the backbone more per sample
+    dtype: torch.dtype = torch.float32
+
+    def run(self, before: nn.Module, after: nn.Module, feature: str | None) -> Task:
+        """Done holds a dict of plain values; `feature` is a name the jury knows, or None when no judge knows it."""
+        rows: list[dict[str, Any]] = []
+        numbers = range(self.first_seed, self.first_seed + self.seeds)
+        for start in range(0, self.seeds, self.batch):
+            rows.append(self._look(before, after, numbers[start : start + self.batch]))
+            done = min(start + self.batch, self.seeds)
+            if (yield Progress(done, self.seeds, note="checking the result")):
+                break
+        seen = {key: torch.cat([row[key] for row in rows]) for key in rows[0]}
+        yield Done(self._verdict(seen, feature))
+
+    @torch.no_grad()
+    def _look(self, before: nn.Module, after: nn.Module, seeds: Sequence[int]) -> dict[str, Tensor]:
+        w = before.map(before.sample_z(seeds), psi=self.psi)
+        side = max([size for size in before.sizes if size <= self.size], default=before.sizes[0])
+        with torch.autocast(w.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            old, new = (model.synth(w, size=side).float() for model in (before, after))
+        seen = {"old": self.jury.sees(old).cpu(), "new": self.jury.sees(new).cpu(), "seed": torch.tensor(list(seeds))}
+        seen["lpips"] = losses.lpips("alex", w.device)(old, new).cpu()
+        seen["pixels"] = (old - new).abs().mean((1, 2, 3)).cpu()
+        if self.distances:
+            seen |= {"old features": features.pooled(old).cpu(), "new features": features.pooled(new).cpu()}
+        return seen
+
+    def _verdict(self, seen: Mapping[str, Tensor], feature: str | None) -> dict[str, Any]:
+        old, new = seen["old"], seen["new"]
+        drifts = [self._drift(name, old[:, k], new[:, k]) for k, name in enumerate(self.jury.names)]
+        verdict: dict[str, Any] = {"samples": len(old), "psi": self.psi}
+        lacking = torch.ones(len(old), dtype=torch.bool)
+        if feature is not None:
+            column = list(self.jury.names).index(feature)
+            target, lacking = drifts[column], ~old[:, column]
+            still = (old[:, column] & new[:, column]).nonzero()[:, 0]
+            verdict |= {
+                "before": target.before.plain(),
+                "after": target.after.plain(),
+                "removed": removed(target.before, target.after),
+                "still": seen["seed"][still].tolist()[:12],
+            }
+        others = [drift for drift in drifts if drift.name != feature]
+        verdict["drift"] = {drift.name: drift.plain() for drift in others}
+        verdict["largest drift"] = max((abs(drift.points) for drift in others), default=0.0)
+        verdict["unaffected"] = {
+            "samples": int(lacking.sum()),
+            "lpips": seen["lpips"][lacking].mean().item(),
+            "pixels": seen["pixels"][lacking].mean().item(),
+        }
+        verdict["most changed"] = seen["seed"][lacking][seen["lpips"][lacking].argsort(descending=True)][:6].tolist()
+        if self.distances:
+            verdict["FD-eff"] = set_distance(seen["old features"], seen["new features"], lacking)
+        return verdict
+
+    @staticmethod
+    def _drift(name: str, old: Tensor, new: Tensor) -> Drift:
+        before, after = Share(int(old.sum()), len(old)), Share(int(new.sum()), len(new))
+        return Drift(name, before, after, int((old & ~new).sum()), int((~old & new).sum()))
+
+
+def set_distance(old: Tensor, new: Tensor, clean: Tensor) -> dict[str, float]:
+    """FD-eff from one half of the old clean samples to the new samples of the other half's seeds; `floor` is the same
+    for the old samples of that half, which differ by chance alone."""
+    half = torch.arange(len(old)) % 2 == 0
+    here = old[clean & half]
+    return {
+        "distance": features.frechet_distance(here, new[~half]),
+        "before": features.frechet_distance(here, old[~half]),
+        "floor": features.frechet_distance(here, old[clean & ~half]),
+    }
+
+
+def in_words(verdict: Mapping[str, Any], feature: str) -> list[str]:
+    """The cards of the page: words first, number second."""
+    said = []
+    if "after" in verdict:
+        after, before = verdict["after"], verdict["before"]
+        said.append(
+            f"“{feature}” in {after['count']} of {after['of']} samples (was {before['count']}); "
+            f"95 % interval {after['low']:.1f} to {after['high']:.1f} %"
+        )
+    lpips = verdict["unaffected"]["lpips"]
+    how = "hardly" if lpips <= 0.02 else "little" if lpips <= LIMITS["lpips"] else "visibly"
+    said.append(f"Samples without it changed {how} (LPIPS {lpips:.3f})")
+    moved = [(name, row["points"]) for name, row in verdict["drift"].items() if abs(row["points"]) > LIMITS["points"]]
+    if moved:
+        said.append("Also moved: " + ", ".join(f"{name} {points:+.1f} points" for name, points in moved))
+    else:
+        said.append(f"Nothing else moved by more than {LIMITS['points']:g} points")
+    return said

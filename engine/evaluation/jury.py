@@ -1,0 +1,46 @@
+"""Who judges pictures: our attribute net, and the expression and age nets of the assets as a second opinion."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine import assets
+from engine.attributes import NAMES, attribute_net
+
+OLD = 40  # years
+
+
+@dataclass(frozen=True)
+class Jury:
+    """`sees` gives [n, len(names)] bool of pictures in [-1, 1]."""
+
+    names: Sequence[str]
+    sees: Callable[[Tensor], Tensor]
+
+
+def face_jury(device: torch.device | str = "cpu") -> Jury:
+    """For FFHQ-aligned faces. Nets that are not on this machine are left out."""
+    names, parts = list(NAMES), [attribute_net("judge", device).sees]
+    if assets.is_present("expression"):
+        from engine.faces.expression import CLASSES, expression
+
+        names.append("happy (expression net)")
+        parts.append(lambda x: expression(x.device).of_ffhq(x).argmax(1, keepdim=True) == CLASSES.index("happy"))
+    if assets.is_present("age-gender"):
+        from engine.faces.age_gender import age_gender
+
+        names += ["male (age net)", f"over {OLD} (age net)"]
+        parts.append(lambda x: _age_and_gender(age_gender(x.device).of_ffhq(x)))
+
+    @torch.no_grad()
+    def sees(pictures: Tensor) -> Tensor:
+        return torch.cat([part(pictures) for part in parts], 1)
+
+    return Jury(tuple(names), sees)
+
+
+def _age_and_gender(answer: tuple[Tensor, Tensor]) -> Tensor:
+    age, male = answer
+    return torch.stack([male > 0.5, age > OLD], 1)

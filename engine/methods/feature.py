@@ -1,0 +1,215 @@
+"""Feature unlearning (Moon, Cho and Kim, AAAI 2024), corrected and extended: a labelled feature is no longer drawn.
+
+    L = α (L_unlearn + L_percep) + L_recon
+    L_recon   = |g(z) - f(z)|₁                     where z does not show the feature
+    L_unlearn = |g(z) - f(ẑ)|₁                     where it does; ẑ is z moved off the feature
+    L_percep  = 1 - MS-SSIM(g(z), f(ẑ))
+
+Ours finds the feature by a probe on the frozen network's inner map, moves every sample only as far as the probe asks,
+and also teaches codes that were pushed towards the feature. "As published" is the printed recipe.
+"""
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from engine import device as devices
+from engine.core.errors import UserError
+from engine.core.events import Done, Progress, Snapshot, Task
+from engine.core.knobs import check, knob
+from engine.core.protocols import Generator
+from engine.data import Request
+from engine.delta import Card, Delta, editable
+from engine.directions.find import MOVES, THRESHOLDS
+from engine.directions.fits import FITS
+from engine.directions.lessons import Lessons
+from engine.directions.sight import Eye, Sight
+from engine.directions.study import Search, prepare_lessons, study
+from engine.methods import methods
+from engine.models import to_pixels
+from engine.msssim import structure_distance
+from engine.resume import capture, resume
+
+WARM_UP = 10  # steps
+IN_A_ROW = 3  # checks that must meet the goal
+LOOKED_AT = 24  # held-out samples of each kind at a check
+
+
+@methods.register("feature")
+@dataclass(frozen=True)
+class Feature:
+    """Forget a feature, given samples with and without it. `extra` may add further features and ones to protect."""
+
+    accepts: ClassVar[type] = Generator
+    title: ClassVar[str] = "Erase a feature you labelled"
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "Quick": {"steps": 60, "samples": 400},
+        "Balanced": {},
+        "Thorough": {"steps": 600, "samples": 2000, "batch": 24},
+        "As published": {
+            "direction": "mean",
+            "threshold": "pooled",
+            "move": "printed",
+            "pushes": 0.0,
+            "even": False,
+            "lr": 1e-4,
+            "steps": 1000,
+            "keep_structure": 0.0,
+            "smooth": 0.0,
+        },
+    }
+
+    steps: int = knob(150, "optimiser steps at most", min=1, max=20_000)
+    goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
+    batch: int = knob(16, "samples per step", min=2, max=256)
+    lr: float = knob(2e-4, "Adam learning rate", min=1e-6, max=1e-1)
+    alpha: float = knob(1.0, "weight of forgetting against keeping", min=0.01, max=100)
+    direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
+    samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
+    recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
+    move: str = knob("straight", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
+    deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
+    threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
+    pushes: float = knob(0.25, "share of a batch that is pushed towards the feature", min=0, max=0.9, advanced=True)
+    reach: float = knob(4.0, "how far, in standard deviations beyond the gate", min=0, max=30, advanced=True)
+    even: bool = knob(True, "as many samples to change as to keep in a batch", advanced=True)
+    keep_structure: float = knob(1.0, "weight of MS-SSIM in keeping", min=0, max=10, advanced=True)
+    smooth: float = knob(0.95, "averaging of the weights over steps", min=0, max=0.999, advanced=True)
+    size: int = knob(0, "side of the pictures compared; 0 is the smallest the model makes", min=0, advanced=True)
+    check_every: int = knob(20, "steps between two looks at held-out samples", min=1, max=1000, advanced=True)
+    snapshot_every: int = knob(40, "steps between two snapshots", min=1, max=1000, advanced=True)
+    seed: int = knob(0, "seed of every random draw", min=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
+        yield Progress(0, self.steps, note="finding the feature")
+        eye = Eye(self.size or base.sizes[0], devices.quick_type(base.w_avg.device), self.steps)
+        found = yield from study(base, request, self.search, eye)
+        lessons, held_out = yield from prepare_lessons(base, found, self.search, eye)
+        watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
+        student = copy.deepcopy(base)
+        optimiser = torch.optim.Adam(editable(student), lr=self.lr)
+        random = torch.Generator().manual_seed(self.seed)
+        smoothed = copy.deepcopy(student)
+        step = self._resume(snapshot, student, optimiser, random, smoothed) if snapshot else 0
+        scalars, streak = watcher.check(smoothed), 0
+        while step < self.steps and streak < IN_A_ROW:
+            step += 1
+            losses = self._step(student, optimiser, lessons, eye, random, step)
+            _average(smoothed, student, max(1 - self.smooth, 1 / step))
+            if step % self.snapshot_every == 0 and step < self.steps:
+                yield Snapshot(step, capture(student, optimiser, random, step) | _weights(smoothed))
+            images = {}
+            if step % self.check_every == 0 or step == self.steps:
+                scalars = watcher.check(smoothed)
+                streak = streak + 1 if scalars["left"] <= self.goal else 0
+                images = watcher.pairs(smoothed)
+            if (yield Progress(step, self.steps, losses | scalars, images)):
+                break
+        card = Card.draft(self, request.label, steps_done=step, auc=found.sights[0].auc, **scalars)
+        yield Done((Delta.between(base, smoothed, card),))
+
+    @property
+    def search(self) -> Search:
+        """How the feature is looked for."""
+        return Search(
+            fit=self.direction,
+            threshold=self.threshold,
+            move=self.move,
+            recall=self.recall,
+            deeper=self.deeper,
+            samples=self.samples,
+            reach=self.reach,
+            seed=self.seed,
+        )
+
+    def _step(
+        self,
+        student: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        lessons: Lessons,
+        eye: Eye,
+        random: torch.Generator,
+        step: int,
+    ) -> dict[str, float]:
+        for group in optimiser.param_groups:  # warm up, then fall to a twentieth
+            fall = 0.525 + 0.475 * math.cos(math.pi * step / self.steps)
+            group["lr"] = self.lr * min(1.0, step / WARM_UP) * fall
+        codes, goal, forget = self._draw(lessons, random)
+        picture = eye.pictures(student, codes)[1]
+        pixels, structure = (picture - goal).abs().mean((1, 2, 3)), structure_distance(picture, goal)
+        unlearn, percep = pixels[forget].sum() / len(codes), structure[forget].sum() / len(codes)
+        recon = (pixels + self.keep_structure * structure)[~forget].sum() / len(codes)
+        loss = self.alpha * (unlearn + percep) + recon
+        if not loss.isfinite():
+            raise UserError(f"training broke off at step {step}: the loss is {loss.item()}; lower lr={self.lr:g}")
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        return {"unlearn": unlearn.item(), "percep": percep.item(), "recon": recon.item()}
+
+    def _draw(self, lessons: Lessons, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        if not self.even:
+            return lessons.draw_mixed(self.batch, random)
+        pushed = round(self.pushes * self.batch)
+        erased = (self.batch - pushed + 1) // 2
+        return lessons.draw((self.batch - pushed - erased, erased, pushed), random)
+
+    @staticmethod
+    def _resume(snapshot, student, optimiser, random, smoothed) -> int:
+        state = {name.removeprefix("smooth."): v for name, v in snapshot.items() if name.startswith("smooth.")}
+        smoothed.load_state_dict(smoothed.state_dict() | state)
+        return resume(snapshot, student, optimiser, random)
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Looks at held-out samples: what is left of the feature by the labels' own probe, and what else has changed."""
+
+    base: nn.Module
+    eye: Eye
+    sights: list[Sight]
+    held_out: Lessons
+    lessons: Lessons  # stands in where nothing is held out
+    share: float
+
+    def check(self, student: nn.Module) -> dict[str, float]:
+        """`left`: % of random samples that still show a feature. `drift`: change of the others."""
+        erase, keep = (self._part(kind) for kind in ("erase", "keep"))
+        seen = self.eye.look(student, erase.codes)
+        shows = torch.stack([sight.flags(seen.looks) for sight in self.sights]).any(0)
+        clean = self.eye.look(student, keep.codes)
+        if clean.pictures.var() < keep.pictures.var() / 2:
+            raise UserError("training has collapsed: the pictures lost half of their contrast; lower lr or alpha")
+        drift = (clean.pictures - keep.pictures).abs().mean()
+        return {"left": 100 * self.share * shows.float().mean().item(), "drift": drift.item()}
+
+    def pairs(self, student: nn.Module) -> dict[str, np.ndarray]:
+        """Four samples with the feature and two without, before and now."""
+        codes = torch.cat([self._part("erase").codes[:4], self._part("keep").codes[:2]])
+        shown = {"before": self.eye.look(self.base, codes), "after": self.eye.look(student, codes)}
+        return {name: np.concatenate(list(to_pixels(seen.pictures)), 1) for name, seen in shown.items()}
+
+    def _part(self, kind: str):
+        seen = getattr(self.held_out, kind)
+        seen = seen if len(seen.codes) else getattr(self.lessons, kind)
+        return seen.of(slice(LOOKED_AT))
+
+
+@torch.no_grad()
+def _average(smoothed: nn.Module, student: nn.Module, weight: float) -> None:
+    for mean, value in zip(smoothed.parameters(), student.parameters(), strict=True):
+        if value.requires_grad:
+            mean.lerp_(value, weight)
+
+
+def _weights(smoothed: nn.Module) -> dict[str, Tensor]:
+    return {f"smooth.{n}": p.detach().cpu().clone() for n, p in smoothed.named_parameters() if p.requires_grad}

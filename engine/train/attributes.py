@@ -1,0 +1,223 @@
+"""Trains the attribute networks that judge feature erasure: `python -m engine.train.attributes --data ../shared/data`.
+
+`faces_attributes_128.zip` (CelebA subset, research use) has all attributes, `faces_synthetic_128.zip` only glasses.
+Pictures go by blocks of 25, so that neighbours stay on one side: one block in six is held out, of the rest every other
+one trains the judge and the others the second network. Each picture is described once as it is and once mirrored and
+softened; descriptions are cached in shards, so that an interrupted run goes on where it was. Last, boundaries are set
+on generated faces that were labelled by eye (seen_by_eye.json): half of them set it, the other half report.
+"""
+
+import argparse
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from rich.progress import track
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.attributes import FILE, NAMES, WHICH, AttributeNet, balanced_accuracy, describe
+from engine.attributes import index as index_of
+from engine.files import save_tensors
+
+ROOT = Path(__file__).resolve().parents[2]
+SETS = ("faces_attributes_128", "faces_synthetic_128")
+COLUMNS = {"hat": "wearing_hat", "beard": "no_beard"}  # ours to the file's; the others differ by a blank only
+SHARD, BLOCK, BATCH = 400, 25, 16
+EYE = Path(__file__).with_name("seen_by_eye.json")
+LICENCE = "research use: trained on a CelebA subset, which is for non-commercial research"
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Descriptions by network, two of each picture; truth is NaN where unknown."""
+
+    described: dict[str, Tensor]  # [n, 2, width]
+    truth: Tensor  # [n, len(NAMES)]
+    real: Tensor  # [n] bool: a photo
+
+    @property
+    def block(self) -> Tensor:
+        return torch.arange(len(self.truth)) // BLOCK
+
+    @property
+    def held_out(self) -> Tensor:
+        return self.block % 6 == 5
+
+    def half(self, which: str) -> Tensor:
+        return ~self.held_out & (self.block % 2 == WHICH.index(which))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cache", type=Path, default=ROOT / "checkpoints" / "cache" / "attributes")
+    args = parser.parse_args()
+    faces, generated = collect(args.data, args.cache), collect_generated(args.cache)
+    nets, accuracy, by_eye = {}, {}, {}
+    for which in WHICH:
+        nets[which] = fit(faces, which, args.epochs, args.seed)
+        by_eye[which] = calibrate(nets[which], generated[which])
+        accuracy[which] = measure(nets[which], faces)
+    facts = {
+        "title": "Attribute judges",
+        "licence": LICENCE,
+        "seed": args.seed,
+        "epochs": args.epochs,
+        "pictures": {which: int(faces.half(which).sum()) for which in WHICH} | {"held out": int(faces.held_out.sum())},
+        "balanced accuracy": accuracy,
+        "on generated faces, by eye": by_eye,
+    }
+    state = {f"{which}.{name}": tensor.half() for which in WHICH for name, tensor in nets[which].state_dict().items()}
+    save_tensors(FILE, state, {"card": json.dumps(facts)})
+    print(json.dumps(facts, indent=1), f"{FILE.name}: {FILE.stat().st_size / 1e6:.1f} MB", sep="\n")
+
+
+def collect(data: Path, cache: Path) -> Faces:
+    """Describes every labelled picture, a shard at a time; finished shards are read."""
+    shards, truth, real = [], [], []
+    for name in SETS:
+        with zipfile.ZipFile(data / f"{name}.zip") as archive:
+            rows = list(csv.DictReader(io.TextIOWrapper(archive.open("index.csv"))))
+            rows = [row for row in rows if row["glasses"]]
+            for number, start in track(list(enumerate(range(0, len(rows), SHARD))), description=name):
+                part = rows[start : start + SHARD]
+                pictures = lambda part=part: (_open(archive.read(row["file"])) for row in part)  # noqa: E731
+                shards.append(_shard(cache / f"{name}-{number:03d}.safetensors", pictures))
+        truth += [[_answer(row, name) for name in NAMES] for row in rows]
+        real += [name == SETS[0]] * len(rows)
+    described = {which: torch.cat([shard[which] for shard in shards]) for which in WHICH}
+    return Faces(described, torch.tensor(truth), torch.tensor(real))
+
+
+def _shard(path: Path, pictures) -> dict[str, Tensor]:
+    if not path.exists():
+        parts: dict[str, list[Tensor]] = {which: [] for which in WHICH}
+        for batch in _batches(pictures()):
+            for which in WHICH:
+                with torch.no_grad():
+                    both = [describe(images, which) for images in (batch, _softened(batch.flip(3)))]
+                parts[which].append(torch.stack(both, 1).half())
+        save_tensors(path, {which: torch.cat(rows) for which, rows in parts.items()}, {})
+    return load_file(path)
+
+
+def _batches(pictures: Iterator[Tensor]) -> Iterator[Tensor]:
+    held = []
+    for picture in pictures:
+        held.append(picture)
+        if len(held) == BATCH:
+            yield torch.stack(held)
+            held = []
+    if held:
+        yield torch.stack(held)
+
+
+def _open(content: bytes) -> Tensor:
+    pixels = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 127.5 - 1
+
+
+def _softened(images: Tensor) -> Tensor:
+    """As a preview head draws: half of the detail is gone."""
+    small = F.interpolate(images, scale_factor=0.5, mode="area")
+    return torch.lerp(images, F.interpolate(small, size=images.shape[-2:], mode="bilinear"), 0.7)
+
+
+def _answer(row: dict[str, str], name: str) -> float:
+    value = row.get(COLUMNS.get(name, name.replace(" ", "_")), "")
+    if not value:
+        return float("nan")
+    return 1 - float(value) if name == "beard" else float(value)
+
+
+def fit(faces: Faces, which: str, epochs: int, seed: int) -> AttributeNet:
+    """AdamW with a cosine rate; every attribute and both of its sides weigh the same."""
+    random, model = torch.Generator().manual_seed(seed), AttributeNet(which)
+    for parameter in model.parameters():
+        scale = parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.0
+        parameter.data = torch.randn(parameter.shape, generator=random) * scale
+    mine = faces.half(which).nonzero()[:, 0]
+    described, truth = faces.described[which], faces.truth.nan_to_num()
+    known = (~faces.truth.isnan()).float()
+    model.mean.copy_(described[mine, 0].float().mean(0))
+    model.std.copy_(described[mine, 0].float().std(0) + 1e-3)
+    share = (truth * known)[mine].sum(0) / known[mine].sum(0)
+    weight = known * torch.where(truth > 0, 0.5 / share, 0.5 / (1 - share))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)
+    rate = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
+
+    def drop(x: Tensor, share: float) -> Tensor:
+        return x * (torch.rand(x.shape, generator=random) >= share) / (1 - share)
+
+    for _ in track(range(epochs), description=f"Fitting {which}"):
+        for pick in mine[torch.randperm(len(mine), generator=random)].split(128):
+            version = torch.randint(2, (len(pick),), generator=random)
+            logits = model(described[pick, version].float(), drop)
+            loss = F.binary_cross_entropy_with_logits(logits, truth[pick], weight[pick], reduction="sum")
+            optimiser.zero_grad()
+            (loss / len(pick)).backward()
+            optimiser.step()
+        rate.step()
+    return model.eval()
+
+
+@torch.no_grad()
+def measure(model: AttributeNet, faces: Faces) -> dict[str, dict[str, float]]:
+    """Balanced accuracy on the held-out photos, and of glasses on the held-out synthetic faces."""
+    result: dict[str, dict[str, float]] = {}
+    for title, kind in (("faces", faces.real), ("synthetic faces", ~faces.real)):
+        mine = faces.held_out & kind
+        says, truth = model(faces.described[model.which][mine, 0].float()) > 0, faces.truth[mine]
+        known = [name for name in NAMES if not truth[:, index_of(name)].isnan().all()]
+        pairs = {name: (says[:, index_of(name)], truth[:, index_of(name)]) for name in known}
+        result[title] = {name: round(balanced_accuracy(*pair), 3) for name, pair in pairs.items()}
+    return result
+
+
+def collect_generated(cache: Path) -> dict[str, tuple[Tensor, dict[str, Tensor]]]:
+    """Descriptions and truth of the generated faces that were labelled by eye."""
+    from engine.generators import bases
+
+    seen, base = json.loads(EYE.read_text()), bases["ffhq"].load().requires_grad_(False)
+    seeds = list(range(*seen["seeds"]))
+
+    def pictures() -> Iterator[Tensor]:
+        for start in range(0, len(seeds), BATCH):
+            w = base.map(base.sample_z(seeds[start : start + BATCH]), psi=seen["psi"])
+            with torch.no_grad():
+                yield from base.synth(w, size=128)
+
+    described = _shard(cache / "seen_by_eye.safetensors", pictures)
+    truth = {name: torch.tensor([float(s in set(having)) for s in seeds]) for name, having in seen["having"].items()}
+    return {which: (described[which][:, 0].float(), truth) for which in WHICH}
+
+
+@torch.no_grad()
+def calibrate(model: AttributeNet, generated: tuple[Tensor, dict[str, Tensor]]) -> dict[str, float]:
+    """Moves the boundary of what was labelled by eye to where even seeds are judged best; reports odd seeds."""
+    described, truths = generated
+    logits, report = model(described), {}
+    for name, truth in truths.items():
+        column, even = index_of(name), torch.arange(len(truth)) % 2 == 0
+        levels = logits[even, column].sort().values
+        middles = (levels[1:] + levels[:-1]) / 2
+        scores = torch.tensor([balanced_accuracy(logits[even, column] > level, truth[even]) for level in middles])
+        best = middles[scores >= scores.max() - 1e-6].median()
+        model.out.bias[column] -= best
+        report[name] = round(balanced_accuracy(logits[~even, column] > best, truth[~even]), 3)
+    return report
+
+
+if __name__ == "__main__":
+    main()
