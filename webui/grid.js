@@ -312,14 +312,15 @@ function batch() {
   for (const [id, change] of Object.entries(waiting)) mine[id] = change.value;
   restore();
 }
-// The same batch with more samples at its end (they come in portions) or with new guesses is still the same batch.
+// The same batch comes in portions, perhaps twice, perhaps with new guesses: as long as the ids agree it is the same.
 let known = null;
 function refresh() {
   const next = props.items || [], context = JSON.stringify(props.context);
-  const same = known === context && items.length <= next.length && items.every((item, i) => item.id === next[i].id);
+  const both = Math.min(items.length, next.length);
+  const same = known === context && (both > 0 || !items.length) && items.slice(0, both).every((item, i) => item.id === next[i].id);
   known = context;
   if (!same) return batch();
-  items = next;
+  items = [...next, ...items.slice(next.length)];
   restore();
 }
 try {

@@ -48,6 +48,7 @@ class FeaturePage:
             self.show = gr.Button("Show samples", variant="primary", scale=1)
         self.mode = gr.Radio(MODES, value="grid", label="How", elem_classes=["choice"])
         self.earlier = View(events=("open",))
+        self.heading = View()
         self.grid = LabelGrid(self.save, elem_id="labels")
         self.enough = View()
         with gr.Accordion("Settings", open=False):
@@ -55,34 +56,31 @@ class FeaturePage:
         self.erase = gr.Button("Erase", variant="primary", interactive=False, elem_classes=["run"])
         self.panel = JobPanel(studio, belongs=of_this_page)
         self.batch, self.feature = gr.State(0), gr.State("")  # what is being labelled, whatever the name field says
-        self.last = gr.Textbox(visible="hidden")
 
     def bind(self, demo: gr.Blocks) -> None:
         asked = [self.name, self.batch, self.mode]
-        shown = [self.grid, self.batch, self.feature, self.enough, self.erase, self.trouble]
-        quiet = {"api_visibility": "private", "show_progress": "hidden"}
+        shown = [self.heading, self.grid, self.batch, self.feature, self.enough, self.erase, self.trouble]
         said_here = said(self.trouble)
         self.panel.watch(demo)
         self.panel.starts(self.erase.click, self.begin, {self.feature, *self.form.inputs})
-        first = bind(demo.load, said_here(self.load), None, [self.last, self.earlier, self.trouble])
-        # The stored name comes late: it never replaces what was typed in the meantime.
-        first = first.then(None, [self.name, self.last], self.name, js="(typed, last) => typed || last", **quiet)
-        first.then(self.again, asked, shown, **quiet)
-        chosen = bind(self.earlier.open, said_here(self.reopen), None, [self.name, self.trouble])
-        chosen.then(self.again, asked, shown, **quiet)
+        loaded = bind(demo.load, said_here(self.load), None, [self.feature, self.earlier, self.trouble])
+        again = [self.feature, self.batch, self.mode]
+        restored = loaded.then(self.again, again, shown, api_visibility="private", show_progress="hidden")
+        # What is restored comes in portions; it ends as soon as the user asks for something else.
         for event in (self.show.click, self.name.submit):
-            bind(event, self.samples, asked, shown)
-        bind(self.mode.input, self.again, asked, shown)
-        bind(self.grid.next, self.following, asked, shown)
+            bind(event, self.samples, asked, shown, cancels=[restored])
+        bind(self.earlier.open, self.reopen, [self.batch, self.mode], shown, cancels=[restored])
+        bind(self.mode.input, self.again, again, shown, cancels=[restored])
+        bind(self.grid.next, self.following, again, shown, cancels=[restored])
         labelled = [self.enough, self.erase, self.trouble]
         bind(self.grid.input, said_here(self.labelled), None, labelled, trigger_mode="always_last")
 
     def load(self, request: gr.Request) -> dict:
         known = self.studio.labels.features(owner_of(request), self.studio.default_base())
-        return {self.last: next(iter(known), ""), self.earlier: earlier_tree(known)}
+        return {self.feature: next(iter(known), ""), self.earlier: earlier_tree(known)}
 
-    def reopen(self, event: gr.EventData) -> dict:
-        return {self.name: event.feature}
+    def reopen(self, number: int, how: str, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
+        yield from self.samples(event.feature, number, how, request)
 
     def samples(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
         """A batch of samples with the labels they already have, in portions as they are drawn."""
@@ -96,8 +94,9 @@ class FeaturePage:
                 drawn = pictures.samples(self.studio, base, part, psi=PSI, size=pictures.small(self.studio, base))
                 items = [*items, *({"id": str(s), "src": uri} for s, uri in zip(part, drawn, strict=True))]
                 here = {item["id"]: labels[item["id"]] for item in items if item["id"] in labels}
-                yield {self.trouble: None, self.grid: gr.update(items=items, value=here, **fixed)}
-            yield {**self.counted(words, owner), self.batch: number, self.feature: words}
+                drawn_so_far = {self.grid: gr.update(items=items, value=here, **fixed), self.heading: heading(words)}
+                yield {**drawn_so_far, self.trouble: None, self.batch: number, self.feature: words}
+            yield self.counted(words, owner)
         except UserError as error:
             yield {self.trouble: error_box(str(error))}
 
@@ -130,6 +129,10 @@ class FeaturePage:
             raise UserError(missing)
         knobs = self.form.read(data) | {"batch": 4}
         return self.studio.forget(base, target, METHOD, knobs, owner=owner, deltas=self.studio.active(base))
+
+
+def heading(feature: str) -> Node:
+    return h("h2", f"Which of these show “{feature}”?")
 
 
 def of_this_page(row: Row) -> bool:
