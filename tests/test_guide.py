@@ -62,6 +62,22 @@ def test_without_a_step_the_person_is_shown_as_the_target_on_every_generator(gen
     assert (shown - wanted).abs().max() < 2e-3 * moved
 
 
+def test_people_to_keep_are_shown_exactly_as_before(base):
+    forget, keep = person(base, 3).forget, person(base, 4, 5).forget
+    student = compose(base, result(Guide(steps=0).run(base, Request(forget, "a person", keep))))
+    torch.testing.assert_close(student.synth(keep.w), base.synth(keep.w), atol=2e-4, rtol=0)
+    assert (student.synth(forget.w) - base.synth(forget.w)).abs().mean() > 0.02
+
+
+def test_a_second_erasure_on_top_leaves_the_first_person_erased(base):
+    first, second = person(base, 3), person(base, 4)
+    once = compose(base, result(Guide(steps=0).run(base, first)))
+    again = Guide(steps=0).run(once, Request(second.forget, "another", first.forget))
+    twice = compose(once, result(again))
+    torch.testing.assert_close(twice.synth(first.forget.w), once.synth(first.forget.w), atol=2e-4, rtol=0)
+    assert (twice.synth(second.forget.w) - once.synth(second.forget.w)).abs().mean() > 0.02
+
+
 @pytest.mark.assets
 @needs
 def test_steps_run_unchanged_on_every_generator(generator):

@@ -1,4 +1,4 @@
-"""A first guess of a face's code from its picture: ImageNet and face features, and a small network of ours on top."""
+"""A first guess of a face's code from its picture: ImageNet and face features, and a linear map of ours on top."""
 
 import json
 from functools import cache
@@ -28,7 +28,7 @@ def describe(images: Tensor) -> Tensor:
 
 
 class Encoder(nn.Module):
-    """Features to (w - w̄) / radius for every row."""
+    """Features to (w - w̄) / radius for every row: a linear map of low rank."""
 
     def __init__(self, num_ws: int, w_dim: int, hidden: int = 384) -> None:
         super().__init__()
@@ -40,11 +40,13 @@ class Encoder(nn.Module):
         self.read = nn.Linear(WIDTH, hidden)
         self.guess = nn.Linear(hidden, GROUPS * w_dim)
 
+    def groups(self, features: Tensor) -> Tensor:
+        """One code for each group of rows, [n, GROUPS, w_dim]."""
+        return self.guess(self.read((features - self.mean) / self.std)).unflatten(1, (GROUPS, -1))
+
     def forward(self, features: Tensor) -> Tensor:
-        hidden = F.gelu(self.read((features - self.mean) / self.std))
-        groups = self.guess(hidden).unflatten(1, (GROUPS, -1))
-        rows = torch.arange(self.config["num_ws"], device=groups.device) * GROUPS // self.config["num_ws"]
-        return groups[:, rows]
+        rows = torch.arange(self.config["num_ws"], device=features.device) * GROUPS // self.config["num_ws"]
+        return self.groups(features)[:, rows]
 
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:

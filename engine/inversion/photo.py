@@ -19,14 +19,14 @@ def aligned(pixels: np.ndarray, face: int, size: int, like: Tensor) -> Tensor:
 def invert(base: nn.Module, pixels: np.ndarray, face: int = 0, projection: Projection | None = None) -> Task:
     """Done holds a LatentBatch. A base with an encoder starts near and needs fewer steps."""
     yield Progress(0, 1, note="looking for the face")
-    guess = base.guess_codes is not None
-    projection = projection or Projection(steps=60 if guess else 150, size=size_for(base))
+    projection = projection or projection_for(base)
     photo = aligned(pixels, face, projection.size, base.w_avg)
-    start = base.guess_codes(photo) if guess else None
+    start = base.guess_codes(photo) if base.guess_codes else None
     found = yield from watch(projection.run(base, photo, start))
     yield Done(LatentBatch(found.w, "a photo"))
 
 
-def size_for(base: nn.Module) -> int:
-    """128 px where the generator can, else its size nearest to it."""
-    return min(base.sizes, key=lambda size: abs(size - 128))
+def projection_for(base: nn.Module) -> Projection:
+    """At 128 px where the generator can, else at its size nearest to it; shorter from an encoder's guess."""
+    size = min(base.sizes, key=lambda size: abs(size - 128))
+    return Projection(steps=50 if base.guess_codes else 80, size=size)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
-from engine.data import Request
+from engine.data import LatentBatch, Request
 from engine.delta import Card, Delta, editable
 from engine.identity.check import Check
 from engine.identity.frozen import Eye, Frozen
@@ -40,7 +40,7 @@ YAWS = tuple(math.pi / 12 * turn for turn in (-1, -0.5, 0, 0.5, 1))  # quantised
 @methods.register("guide")
 @dataclass(frozen=True)
 class Guide:
-    """Forget one person, or several jointly, given their codes."""
+    """Forget one person, or several jointly, given their codes. Codes in `request.retain` are shown as before."""
 
     accepts: ClassVar[type] = Generator
     title: ClassVar[str] = "Forget this person"
@@ -94,7 +94,8 @@ class Guide:
         people = request.forget.w
         targets = torch.stack([choose(base, latents, w, self.target, self.distance, random) for w in people])
         if self.start == "redirect":
-            redirect(student, latents, people, targets, self.shrink)
+            kept = request.retain.w if isinstance(request.retain, LatentBatch) else people[:0]
+            redirect(student, latents, torch.cat([people, kept]), torch.cat([targets, kept]), self.shrink)
         yield Progress(0, self.steps, images=_pair(base, student, people), note="redirected")
         optimiser = torch.optim.Adam(editable(student), lr=self.lr)
         step = resume(snapshot, student, optimiser, random) if snapshot else 0
