@@ -21,6 +21,14 @@ def batches(
         yield vary(to_float(data.x[part]), random, shift=shift, flip=flip), data.y[part]
 
 
+def draw(
+    data: ImageSet, size: int, random: torch.Generator, *, shift: int = 0, flip: bool = False
+) -> tuple[Tensor, Tensor]:
+    """One random batch of (images, labels), no image twice. All its state is in `random`, so that a run can resume."""
+    part = torch.randperm(len(data), generator=random)[:size]
+    return vary(to_float(data.x[part]), random, shift=shift, flip=flip), data.y[part]
+
+
 def vary(x: Tensor, random: torch.Generator, *, shift: int = 0, flip: bool = False) -> Tensor:
     """Each image moved by up to `shift` pixels (edges repeated) and mirrored half of the time."""
     if flip:

@@ -15,11 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from engine.augment import to_float
-from engine.classifiers import classifiers
-from engine.classifiers.stored import NetworkCard, Removed, Stored
+from engine.classifiers.stored import Removed, Stored
 from engine.core.errors import UserError
 from engine.core.events import Done, Progress, Task, watch
-from engine.core.knobs import values
 from engine.data import ImageSet, Request
 from engine.datasets import Splits, resize
 from engine.delta import Delta, compose, fingerprint
@@ -38,7 +36,7 @@ from engine.evaluation.scores import (
     restore_error,
     restricted,
 )
-from engine.fit import Fit, logits
+from engine.fit import logits
 from engine.methods.lirf import LIRF
 from engine.recovery import RecoverNet
 
@@ -59,16 +57,6 @@ def class_indices(names: Sequence[str], classes: Sequence[str]) -> tuple[int, ..
     if unknown or not names:
         raise UserError(f"unknown class {', '.join(unknown) or '(none given)'}; known: {', '.join(classes)}")
     return tuple(sorted({list(classes).index(name) for name in names}))
-
-
-def train(data: str, splits: Splits, architecture: str, fit: Fit, *, stride: int = 1, licence: str = "") -> Task:
-    """An original network for a data set. Done holds a Stored."""
-    more = {"stride": stride} if stride != 1 else {}
-    network = classifiers[architecture](splits.classes, splits.shape[0], seed=fit.seed, **more)
-    trained = yield from watch(fit.run(network, splits.train, splits.validation))
-    right = (logits(trained, splits.validation).argmax(1) == splits.validation.y).float().mean().item()
-    card = NetworkCard(data, f"{architecture} for {data}", licence, (), values(fit), {"validation": 100 * right})
-    yield Done(Stored(trained, card))
 
 
 def deposit(original: Stored, data: ImageSet, method: LIRF, snapshot: Mapping[str, Tensor] | None = None) -> Task:

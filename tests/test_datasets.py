@@ -7,8 +7,11 @@ import pytest
 import torch
 from PIL import Image
 
+from engine import assets
 from engine.core.errors import DamagedFile, UserError
-from engine.datasets import datasets, hold_out, resize
+from engine.datasets import datasets, hold_out, people, resize
+from engine.generators import bases
+from engine.generators.tiny import Tiny
 
 SUBSET = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar10_subset.npz"
 
@@ -122,6 +125,64 @@ def test_a_missing_path_says_what_to_point_at(tmp_path):
     (tmp_path / "note.txt").write_text("no images here")
     with pytest.raises(UserError, match="nothing readable"):
         datasets["cub200"].load(tmp_path)
+
+
+def test_people_vary_without_leaving_their_code_and_draws_are_disjoint(tmp_path):
+    generator = Tiny().eval()
+    moves = (people.Move((1, 2), 0, 3, 0.5),)
+    draws = [list(people.draw(generator, (1, 2), 3, moves, stream=s, psi=0.7, size=16)) for s in (0, 1, 0)]
+    first, second, again = (torch.cat(parts) for parts in draws)
+    assert first.shape == (6, 3, 16, 16) and first.dtype == torch.uint8
+    assert torch.equal(first, again) and len({image.numpy().tobytes() for image in torch.cat([first, second])}) == 12
+    still = torch.cat(
+        list(people.draw(generator, (1,), 2, (people.Move((0,), 0, 3, 0.0),), stream=0, psi=0.7, size=16))
+    )
+    assert torch.equal(still[0], still[1])
+
+
+def test_main_components_are_ordered_orthogonal_and_have_one_sign():
+    parts = people.main_components(Tiny().eval(), 4)
+    lengths = parts.norm(dim=1)
+    assert (lengths[:-1] >= lengths[1:]).all()
+    assert torch.allclose(parts @ parts.T, torch.diag(lengths**2), atol=1e-4)
+    assert (parts.gather(1, parts.abs().argmax(1, keepdim=True)) > 0).all()
+
+
+def test_people_are_kept_in_the_folder_and_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(people, "PEOPLE", {"Ada": 1, "Tom": 2})
+    monkeypatch.setattr(people, "COUNTS", {"train": 3, "validation": 1, "test": 2})
+    monkeypatch.setattr(people, "MOVES", (people.Move((1, 2), 0, 3, 0.5),))
+    monkeypatch.setattr(people, "SIZE", 16)
+    monkeypatch.setitem(bases, "ffhq", bases["tiny"])
+    with pytest.raises(UserError, match="folder"):
+        people.read(None)
+    splits = people.read(tmp_path)
+    assert splits.classes == ("Ada", "Tom") and [len(p) for p in (splits.train, splits.validation, splits.test)] == [
+        6,
+        2,
+        4,
+    ]
+    monkeypatch.setattr(people, "make", None)  # the second time nothing is rendered
+    assert torch.equal(people.read(tmp_path).test.x, splits.test.x)
+    people.cache(tmp_path).write_bytes(people.cache(tmp_path).read_bytes()[:100])
+    with pytest.raises(DamagedFile, match=r"people\.npz"):
+        people.read(tmp_path)
+
+
+@pytest.mark.assets
+@pytest.mark.skipif(
+    not assets.is_present("ffhq"), reason="the FFHQ generator is not fetched; run `python app.py assets`"
+)
+@pytest.mark.skipif(not assets.is_present("recogniser-a"), reason="recogniser A is not fetched")
+def test_a_recogniser_sees_the_same_person_in_all_their_pictures():
+    from engine.faces.recogniser_a import recogniser_a
+
+    generator = bases["ffhq"].load().eval()
+    seeds = tuple(people.PEOPLE.values())[:3]
+    images = torch.cat(list(people.draw(generator, seeds, 4, people.MOVES, stream=2, psi=people.PSI, size=128)))
+    codes = recogniser_a().of_ffhq(images.float() / 127.5 - 1)
+    alike, same = codes @ codes.T, torch.block_diag(*[torch.ones(4, 4)] * 3).bool()
+    assert alike[same & ~torch.eye(12).bool()].mean() > 0.45 and alike[~same].mean() < 0.2
 
 
 @pytest.mark.shared

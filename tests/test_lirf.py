@@ -15,12 +15,13 @@ from engine.datasets import Dataset, Splits, datasets
 from engine.delta import compose, digest, fingerprint
 from engine.deposits import Deposit, check, pack, unpack
 from engine.evaluation.scores import Accuracy, average, forgetting, h_mean, restricted
-from engine.fit import Fit, accuracy, logits
+from engine.fit import accuracy, logits
 from engine.methods.lirf import LIRF, PRESETS, prune, wrong_labels
-from engine.recoverable import answers, class_indices, deposit, report, train, withdraw
+from engine.originals import train
+from engine.recoverable import answers, class_indices, deposit, report, withdraw
 from engine.recovery import RecoverNet
 
-QUICK = {"epochs": 2, "dreams": 16, "dream_steps": 2}
+QUICK = {"steps": 8, "snapshot_every": 3, "dreams": 16, "dream_steps": 2}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def splits():
 
 @pytest.fixture(scope="module")
 def original(splits):
-    return result(train("digits", splits, "tiny", Fit(epochs=12, batch=64, shift=0)))
+    return result(train("digits", splits))
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +96,10 @@ def test_only_deposit_samples_enter_the_networks_during_a_deposit(original, spli
 
     def watched(images, *rest, **more):
         seen.extend(images.x)
-        return batches(images, *rest, **more)
+        return draw(images, *rest, **more)
 
-    batches = module.batches
-    monkeypatch.setattr(module, "batches", watched)
+    draw = module.draw
+    monkeypatch.setattr(module, "draw", watched)
     monkeypatch.setattr(module, "to_float", lambda x: seen.extend(x) or to_float(x))
     monkeypatch.setattr(Dataset, "load", None)  # no data set can be opened
     result(deposit(original, data, LIRF(**QUICK)))
@@ -144,7 +145,7 @@ def test_deep_part_and_norms_are_the_same_bytes_before_and_after(original, split
 
 
 def test_the_published_way_lets_norms_drift(original, splits):
-    made = result(deposit(original, splits.train.of((0, 1, 2)), LIRF.preset("as coded", epochs=1)))
+    made = result(deposit(original, splits.train.of((0, 1, 2)), LIRF.preset("as coded", steps=4)))
     assert any("running_mean" in name for name in made.forget.tensors)
     assert any("running_mean" in name for name in made.deposit.delta.tensors)
 
@@ -175,11 +176,11 @@ def test_recovered_features_are_those_of_the_branch_that_wins(quick, splits):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_same_seed_twice_gives_the_same_bytes(original, splits, preset):
-    method = LIRF.preset(preset, epochs=1, seed=3)
+    method = LIRF.preset(preset, **QUICK, seed=3)
     made = [result(deposit(original, splits.train.of((0, 1)), method)) for _ in range(2)]
     assert made[0].deposit.id == made[1].deposit.id
     assert fingerprint(made[0].target.network) == fingerprint(made[1].target.network)
-    other = result(deposit(original, splits.train.of((0, 1)), LIRF.preset(preset, epochs=1, seed=4)))
+    other = result(deposit(original, splits.train.of((0, 1)), LIRF.preset(preset, **QUICK, seed=4)))
     assert other.deposit.id != made[0].deposit.id
 
 
@@ -193,7 +194,7 @@ def test_wrong_labels_are_never_true_and_cover_all_others():
 
 def test_a_resumed_deposit_ends_as_if_never_interrupted(original, splits):
     for preset in ("ours", "as coded"):
-        method, request = LIRF.preset(preset, **QUICK | {"epochs": 3}), Request(splits.train.of((0, 1)), "two")
+        method, request = LIRF.preset(preset, **QUICK), Request(splits.train.of((0, 1)), "two")
         events = list(method.run(original.network, request))
         snapshots = [event for event in events if isinstance(event, Snapshot)]
         again = list(method.run(original.network, request, dict(snapshots[0].tensors)))
@@ -204,7 +205,7 @@ def test_a_resumed_deposit_ends_as_if_never_interrupted(original, splits):
 
 
 def test_stop_and_keep_ends_at_once_with_both_halves(original, splits):
-    task = LIRF(epochs=50, dreams=0).run(original.network, Request(splits.train.of((0, 1)), "two"))
+    task = LIRF(steps=50, dreams=0).run(original.network, Request(splits.train.of((0, 1)), "two"))
     next(task)
     event = task.send(True)
     assert isinstance(event, Done) and len(event.result) == 2 and all(delta.tensors for delta in event.result)

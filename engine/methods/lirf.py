@@ -5,6 +5,7 @@ deposit, T_r) keeps them; the deep part behind both is frozen. Only the original
 """
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -13,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.augment import batches, to_float
+from engine.augment import draw, to_float
 from engine.core.errors import UserError
 from engine.core.events import Done, Progress, Snapshot, Task
 from engine.core.knobs import build, check, knob, values
@@ -48,9 +49,9 @@ class LIRF:
     accepts: ClassVar[type] = Splittable
     title: ClassVar[str] = "Forget classes, and keep them in a file that can bring them back"
 
-    epochs: int = knob(10, "passes over the deposit set", min=1, max=200)
+    steps: int = knob(100, "optimiser steps", min=1, max=20000)
     lr: float = knob(0.003, "learning rate; halves fit together only while it is small", min=1e-6, max=1)
-    kr: float = knob(1.0, "how strongly the target is made to answer wrongly (L_kr)", min=0, max=10)
+    kr: float = knob(0.3, "how strongly the target is made to answer wrongly (L_kr)", min=0, max=10)
     prune: float = knob(0.5, "share of the deposit module's weights that are removed, smallest first", min=0, max=0.95)
     relabel: str = knob(
         "like",
@@ -76,6 +77,7 @@ class LIRF:
     train_norms: bool = knob(False, "let norm layers drift to the deposit set (published)", advanced=True)
     decay: float = knob(0.0, "weight decay", min=0, max=0.1, advanced=True)
     batch: int = knob(32, "deposit images per step", min=2, max=512, advanced=True)
+    snapshot_every: int = knob(20, "steps between two snapshots", min=1, max=1000, advanced=True)
     shift: int = knob(0, "pixels by which images are moved at random", min=0, max=16, advanced=True)
     flip: bool = knob(False, "mirror half of the images", advanced=True)
     seed: int = knob(0, "seed of every random draw", min=0)
@@ -92,30 +94,22 @@ class LIRF:
 
     def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
         """Done: (forget delta: base to target, recover delta: target to the branch that still knows the classes)."""
-        classes = deposit_classes(base, request)
-        gone = request.extra.get("gone", torch.empty(0, dtype=torch.long)).tolist()  # classes deposited before
+        gone = request.extra.get("gone", torch.empty(0)).long().tolist()  # classes deposited before
+        classes = deposit_classes(base, request, gone)
         run = _Run(self, base, classes, gone)
-        per_epoch = sum(1 for _ in batches(request.forget, self.batch, torch.Generator()))
         before = rounds(self.dreams, self.dream_steps)
-        total, stop, scalars = before + self.epochs * per_epoch, False, {}
+        total, stop, scalars = before + self.steps, False, {}
         for step, value in enumerate(run.imagine(request.forget), 1):
             stop = yield Progress(step, total, {"dream": value}, note="imagining what must stay")
             if stop:
                 break
         first = run.resume(snapshot) if snapshot else 0
-        for epoch in range(first, 0 if stop else self.epochs):
-            rate = run.set_rate(epoch)
-            parts = batches(request.forget, self.batch, run.random, shift=self.shift, flip=self.flip)
-            for index, (x, y) in enumerate(parts, 1):
-                scalars = run.step(x, y)
-                step = before + epoch * per_epoch + index
-                stop = yield Progress(step, total, scalars | {"rate": rate}, note="moving the classes out")
-                if stop:
-                    break
-            if stop:
+        for step in range(first + 1, 1 if stop else self.steps + 1):
+            scalars = run.step(step, request.forget)
+            if step % self.snapshot_every == 0 and step < self.steps:
+                yield Snapshot(before + step, run.capture(step))
+            if (yield Progress(before + step, total, scalars, note="moving the classes out")):
                 break
-            if epoch + 1 < self.epochs:
-                yield Snapshot(step, run.capture(epoch + 1))
         yield Done(run.deltas(request.label, scalars))
 
 
@@ -125,8 +119,8 @@ class _Run:
     def __init__(self, knobs: LIRF, base: nn.Module, classes: list[int], gone: list[int]) -> None:
         self.knobs, self.base = knobs, base
         self.n = knobs.split or base.stage_cut
-        self.student, self.module = (copy.deepcopy(base).eval().requires_grad_(False) for _ in range(2))
-        self.original, self.deep = base.split(self.n)
+        frozen, self.student, self.module = (copy.deepcopy(base).eval().requires_grad_(False) for _ in range(3))
+        self.original, self.deep = frozen.split(self.n)
         self.target, self.deposit = self.student.split(self.n)[0], self.module.split(self.n)[0]
         self.pruned = prune(self.deposit, knobs.prune)
         self.pair = nn.ModuleDict({"target": self.target, "deposit": self.deposit})
@@ -153,20 +147,15 @@ class _Run:
             wanted = self.live.tolist()
             self.dreams = yield from dream(self.base, start, wanted, self.knobs.dreams, self.knobs.dream_steps, random)
 
-    def set_rate(self, epoch: int) -> float:
-        """One schedule for both halves: a cosine from lr to a tenth of it."""
-        share = 0.5 * (1 + torch.cos(torch.tensor(torch.pi * epoch / self.knobs.epochs)).item())
-        rate = self.knobs.lr * (0.1 + 0.9 * share)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        return rate
-
-    def step(self, x: Tensor, y: Tensor) -> dict[str, float]:
-        """One descent on L_all."""
+    def step(self, step: int, data: ImageSet) -> dict[str, float]:
+        """One descent on L_all. One schedule for both halves: a cosine from lr to a tenth of it."""
+        x, y = draw(data, self.knobs.batch, self.random, shift=self.knobs.shift, flip=self.knobs.flip)
         x, y, real = x.to(self.device), y.to(self.device), len(x)
         if self.dreams is not None:
             chosen = torch.randint(len(self.dreams), (real,), generator=self.random).to(self.device)
             x = torch.cat([x, self.dreams[chosen]])
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.knobs.lr * (0.55 + 0.45 * math.cos(math.pi * (step - 1) / self.knobs.steps))
         with torch.no_grad():
             f_0 = self.original(x)
             z_0 = self.deep(f_0)
@@ -213,9 +202,9 @@ class _Run:
             z_T, wrong_labels(y.cpu(), len(self.base.classes), self.knobs.relabel, self.random).to(y.device)
         )
 
-    def capture(self, epoch: int) -> dict[str, Tensor]:
+    def capture(self, step: int) -> dict[str, Tensor]:
         norms = {f"norm.{name}": value.cpu().clone() for name, value in self.pair.named_buffers()}
-        return capture(self.pair, self.optimiser, self.random, epoch) | norms
+        return capture(self.pair, self.optimiser, self.random, step) | norms
 
     def resume(self, snapshot: Mapping[str, Tensor]) -> int:
         for name, value in self.pair.named_buffers():
@@ -243,7 +232,7 @@ class _Run:
         return forget, Delta(replace(card, role="recover", op="set", reads=(forget.fingerprint,)), known)
 
 
-def deposit_classes(base: nn.Module, request: Request) -> list[int]:
+def deposit_classes(base: nn.Module, request: Request, gone: list[int]) -> list[int]:
     """The classes of the deposit set. Whatever else a request may hold, LIRF must not see: it is refused."""
     if not isinstance(request.forget, ImageSet) or request.retain is not None:
         raise UserError("a deposit reads the images of the classes to forget and nothing else; leave the others out")
@@ -252,8 +241,8 @@ def deposit_classes(base: nn.Module, request: Request) -> list[int]:
     classes = request.forget.y.unique().tolist()
     if classes[0] < 0 or classes[-1] >= len(base.classes):
         raise UserError(f"labels {classes} do not fit a network of {len(base.classes)} classes")
-    if len(classes) >= len(base.classes):
-        raise UserError(f"all {len(classes)} classes were chosen; at least one must stay")
+    if len({*classes, *gone}) >= len(base.classes):
+        raise UserError(f"all {len(base.classes)} classes would be gone; at least one must stay")
     return classes
 
 
