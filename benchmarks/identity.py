@@ -26,12 +26,12 @@ from engine.identity.judge import Judge, interval, scale_of
 from engine.identity.targets import draw
 from engine.inversion.photo import aligned, projection_for
 from engine.methods.ascent import Ascent
-from engine.methods.guide import Guide
+from engine.methods.guide import Guide, sensible_size
 
 ROOT = Path(__file__).resolve().parents[1]
 PHOTOS = ROOT.parent / "shared" / "data" / "lfw_identities"
 PICTURE = ROOT / "docs" / "identity_tradeoff.png"
-SIZE, BATCH = 128, 8
+BATCH = 8
 
 # The paper's baseline and its method as its code has it, in our units; both start at the base.
 BASELINE = {"start": "base", "target": "average", "neighbours": 0, "others": 0, "lr": 1e-4, "steps": 5000}
@@ -70,7 +70,8 @@ class Gallery:
 
 @torch.no_grad()
 def render(model, w: Tensor) -> Tensor:
-    return torch.cat([model.synth(part, size=SIZE) for part in w.split(BATCH)])
+    size = sensible_size(model)
+    return torch.cat([model.synth(part, size=size) for part in w.split(BATCH)])
 
 
 def generated(base, seeds) -> list[Person]:
@@ -84,7 +85,7 @@ def real(base, count: int, photos: int) -> list[Person]:
     for folder in sorted(PHOTOS.glob("person_*"))[:count]:
         rows, pictures = [], []
         for path in sorted(folder.glob("*.jpg"))[:photos]:
-            pictures.append(aligned(open_photo(path.read_bytes()), 0, SIZE, base.w_avg))
+            pictures.append(aligned(open_photo(path.read_bytes()), 0, projection_for(base).size, base.w_avg))
             start = base.guess_codes(pictures[-1]) if base.guess_codes else None
             rows.append(result(projection_for(base).run(base, pictures[-1], start)).w)
         found.append(Person(rows[0], pictures[0], torch.cat(rows[1:])))
@@ -93,12 +94,8 @@ def real(base, count: int, photos: int) -> list[Person]:
 
 def run(method, base, w: Tensor, seconds: float | None = None) -> tuple[object, int, float]:
     """The changed model, steps done and seconds taken; stops and keeps after `seconds`."""
-    started, task, answer, steps = (
-        time.perf_counter(),
-        method.run(base, Request(LatentBatch(w, "a test"), "a test")),
-        None,
-        0,
-    )
+    task, started = method.run(base, Request(LatentBatch(w, "a test"), "a test")), time.perf_counter()
+    answer, steps = None, 0
     while True:
         event = task.send(answer)
         if isinstance(event, Done):
@@ -156,9 +153,10 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="2 and 2 people, 16 random faces")
+    parser.add_argument("--base", default="ffhq", help="model to erase from")
     args = parser.parse_args()
     count, faces_count, photos = (2, 16, 2) if args.quick else (6, 48, 3)
-    base = bases["ffhq"].load().requires_grad_(False)
+    base = bases[args.base].load().requires_grad_(False)
     judge = Judge(scale_of(base))
     sets = {"generated": generated(base, range(500, 500 + count))}
     if PHOTOS.is_dir():
@@ -197,7 +195,7 @@ def compare(base, judge: Judge, kind: str, people: list[Person], faces: Gallery)
             "ascent": Ascent(steps=2000),
         }
         for name, method in ways.items():
-            model, steps, seconds = run(method, base, person.w, None if isinstance(budget, type(None)) else budget)
+            model, steps, seconds = run(method, base, person.w, budget)
             budget = max(seconds, 10.0) if name == "Balanced" else budget
             pictures = measure(table, name, model, own, others, faces, rest)
             table.add(name, seconds=seconds, steps=float(steps))
