@@ -80,9 +80,10 @@ def test_the_same_code_gives_the_same_bits(model, w):
 
 
 def test_a_picture_does_not_depend_on_its_batch(model, w):
-    """Up to the order of additions: a matrix product may split its sums by the number of rows it is given."""
+    """Up to the order of additions: a matrix product sums differently for one row and for several, and the FFHQ
+    network amplifies the last bit of a style to 3e-5 in a few pixels. The number of threads changes nothing."""
     together, alone = small(model, w), torch.cat([small(model, row[None]) for row in w])
-    assert (together - alone).abs().max() < 2e-5
+    assert (together - alone).abs().max() < 1e-4
 
 
 def test_one_pass_gives_the_features_and_the_picture(model, w):

@@ -35,7 +35,7 @@ class Style(nn.Linear):
 
 
 class Noise(nn.Module):
-    """What follows every conv: stored noise, bias, leaky ReLU, all in place on the fresh map."""
+    """What follows every conv: its bias, the stored noise and a leaky ReLU, in place on the fresh map."""
 
     def __init__(self, channels: int, side: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Separable(Noise):
         super().__init__(channels, side)
         self.style = Style(w_dim, inputs, (inputs * 9) ** -0.5)
         self.depth = nn.Parameter(torch.randn(inputs, 1, 3, 3) / 3)
-        self.point = nn.Parameter(torch.randn(channels, inputs))
+        self.point = nn.Parameter(torch.randn(channels, inputs) * 4)  # makes up for the gain and the ReLU
 
     def forward(self, x: Tensor, w: Tensor) -> Tensor:
         n, side, _, inputs = x.shape

@@ -69,10 +69,10 @@ def codes(model: Mobile, seed: int, chunk: int) -> Tensor:
 
 @torch.no_grad()
 def pictures(model: Mobile, folder: Path, seed: int, chunk: int) -> tuple[Tensor, Tensor]:
-    """CHUNK codes and their pictures at 256 px in half precision, area-downscaled from 1024; made on first use."""
+    """CHUNK codes and their pictures at the largest preview's side, in half precision; made on first use."""
     path, w = folder / f"heads_{seed}_{chunk:03d}.safetensors", codes(model, seed, chunk)
     if not path.exists():
-        small = [F.avg_pool2d(model.synth(row[None]), 4) for row in w]
+        small = [shrink(model.synth(row[None]), model.sizes[-2]) for row in w]
         save_tensors(path, {"pictures": torch.cat(small).half()}, {})
     return w, load_file(path)["pictures"]
 
