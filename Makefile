@@ -22,7 +22,7 @@ install-dev: $(VENV)/.dev
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Lethe needs Python 3.11 or newer; set PYTHON=python3.11") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python's venv is missing; on Debian: apt install python3-venv"; exit 1; }
 
 $(VENV)/.run: requirements.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
@@ -39,7 +39,8 @@ assets: | install
 browser:
 	@if ! command -v chromium >/dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu >/dev/null; \
+	    apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu >/dev/null \
+	      || echo "chromium could not be installed: the browser tests will be skipped"; \
 	  else echo "chromium is not installed and this user cannot install it: the browser tests will be skipped"; fi; fi
 
 clean:

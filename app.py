@@ -1,7 +1,9 @@
 """Lethe: an unlearning studio. `python app.py` serves the page; `python app.py <verb>` works without one."""
 
 import argparse
+import hashlib
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,8 +11,6 @@ from pathlib import Path
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-if Path("/dev/shm").is_dir():  # uploads stay in memory where the system has a place for that
-    os.environ.setdefault("GRADIO_TEMP_DIR", f"/dev/shm/lethe-{os.getuid()}")
 
 from engine.commands import verbs
 from engine.commands.screen import say
@@ -71,9 +71,23 @@ def parser() -> argparse.ArgumentParser:
 
 
 def serve(args: argparse.Namespace, open_studio) -> int:
+    studio = open_studio()
+    studio.claim()
+    os.environ["GRADIO_TEMP_DIR"] = str(empty_upload_folder(studio.store.root))
     from webui.app import serve as serve_page
 
-    return serve_page(open_studio(), host=args.host, port=args.port, auth=args.auth)
+    return serve_page(studio, host=args.host, port=args.port, auth=args.auth)
+
+
+def empty_upload_folder(data: Path) -> Path:
+    """Where Gradio puts uploads: ours alone, in memory where the system has a place for that, one to a data folder.
+    What a killed server left there goes now; the data folder is claimed, so nobody else uses it."""
+    memory = Path("/dev/shm")
+    name = f"lethe-{os.getuid()}-{hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:12]}"
+    folder = (memory if os.access(memory, os.W_OK) else data) / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)  # fails if somebody else put something there
+    return folder
 
 
 if __name__ == "__main__":

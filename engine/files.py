@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from engine.core.errors import UserError
+from engine.core.errors import DiskFull, UserError
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """`with atomic(path) as file:` writes beside `path` and puts it in place only when all went well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UserError(f"{path.parent} cannot be written to ({error.strerror}); choose another folder") from error
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -25,7 +28,7 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         Path(name).unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UserError(f"the disk is full: {path.name} was not saved; free some space and try again") from error
+            raise DiskFull(f"the disk is full: {path.name} was not saved; free some space and try again") from error
         raise
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -42,7 +45,7 @@ def save_tensors(path: Path, tensors: Mapping, metadata: Mapping[str, str]) -> N
 
 
 def sweep(folder: Path) -> None:
-    """Removes what a killed process left half written."""
-    for leftover in folder.glob(".*.*"):
+    """Removes what a killed process left half written. Only for who knows that nobody else is writing there."""
+    for leftover in folder.rglob(".*.*"):
         if leftover.is_file():
             leftover.unlink(missing_ok=True)

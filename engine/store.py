@@ -11,9 +11,10 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ import numpy as np
 from PIL import Image
 
 from engine.core.errors import DamagedFile, UserError
+from engine.core.joblog import Row, State
 from engine.data import ImageSet, LatentBatch, Request
 from engine.delta import Card, Delta
 from engine.files import atomic, save_tensors, sweep
 
-NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class Store:
@@ -35,30 +37,42 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.bases, self.deltas, self.runs = root / "bases", root / "deltas", root / "runs"
-        for folder in (self.bases, self.deltas, self.runs):
-            folder.mkdir(parents=True, exist_ok=True)
-        sweep(self.deltas)
-        sweep(self.bases)
+        self._claim: int | None = None
+        self._lock = threading.Lock()
+        try:
+            for folder in (self.bases, self.deltas, self.runs):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"{root} cannot be used as data folder ({error.strerror}); name another with --data"
+            ) from error
 
     @property
     def database(self) -> Path:
         return self.root / "studio.sqlite"
 
     def claim(self) -> None:
-        """Makes this process the only server on this folder; a second one is refused."""
-        self._claim = os.open(self.root / "server.lock", os.O_CREAT | os.O_RDWR)
+        """Makes this process the only server on this folder; a second one is refused. Then tidies up after the last."""
+        if self._claim is not None:
+            return
+        handle = os.open(self.root / "server.lock", os.O_CREAT | os.O_RDWR)
         try:
-            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            os.close(handle)
             raise UserError(
                 f"another Lethe server already uses {self.root}; use that one, or start this with --data OTHER_FOLDER"
             ) from error
+        self._claim = handle
+        for folder in (self.bases, self.deltas, self.runs):
+            sweep(folder)
 
     # Deltas
 
-    def put(self, delta: Delta) -> str:
-        """Keeps a delta and gives its id."""
-        name = f"{datetime.now():%Y%m%d}-{delta.card.method}-{secrets.token_hex(2)}"
+    def put(self, delta: Delta, run: str, index: int = 0) -> str:
+        """Keeps a delta of a run and gives its id; keeping the same one twice gives the same file."""
+        day = delta.card.created[:10].replace("-", "") or f"{datetime.now():%Y%m%d}"
+        name = checked(f"{day}-{delta.card.method}-{run}" + (f"-{index}" if index else ""))
         delta.save(self.deltas / f"{name}.safetensors")
         return name
 
@@ -83,8 +97,9 @@ class Store:
 
     def delete_delta(self, name: str) -> None:
         self._delta_path(name).unlink()
-        active = self._read_active()
-        self._write_active({base: [d for d in names if d != name] for base, names in active.items()})
+        with self._active() as active:
+            for base, names in active.items():
+                active[base] = [kept for kept in names if kept != name]
 
     def _delta_path(self, name: str) -> Path:
         path = self.deltas / f"{checked(name)}.safetensors"
@@ -98,17 +113,33 @@ class Store:
         return [name for name in self._read_active().get(base, []) if (self.deltas / f"{name}.safetensors").exists()]
 
     def activate(self, base: str, names: Sequence[str]) -> None:
+        """Applies exactly these."""
         for name in names:
             self._delta_path(name)
-        self._write_active(self._read_active() | {base: list(names)})
+        with self._active() as active:
+            active[base] = list(names)
+
+    def activate_also(self, base: str, names: Sequence[str]) -> None:
+        """Applies these on top of what is applied."""
+        with self._active() as active:
+            active[base] = [*active.get(base, []), *(name for name in names if name not in active.get(base, []))]
 
     def _read_active(self) -> dict[str, list[str]]:
         path = self.root / "active.json"
-        return json.loads(path.read_text()) if path.exists() else {}
+        try:
+            return json.loads(path.read_text()) if path.exists() else {}
+        except ValueError as error:
+            raise DamagedFile(f"{path} is damaged ({error}); delete it, then apply your erasures again") from error
 
-    def _write_active(self, active: Mapping[str, list[str]]) -> None:
-        with atomic(self.root / "active.json") as file:
-            file.write(json.dumps(active, indent=1).encode())
+    @contextmanager
+    def _active(self) -> Iterator[dict[str, list[str]]]:
+        """Read, change, write, with every other thread and process kept out meanwhile."""
+        with self._lock, (self.root / "active.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            active = self._read_active()
+            yield active
+            with atomic(self.root / "active.json") as file:
+                file.write(json.dumps(active, indent=1).encode())
 
     # Runs (this class is the Keeper that core.jobs asks for)
 
@@ -131,6 +162,15 @@ class Store:
     def trouble(self, job: str, text: str) -> None:
         with atomic(self.run_folder(job) / "trouble.txt") as file:
             file.write(text.encode())
+
+    def ended(self, row: Row) -> None:
+        """A run that can still be resumed keeps what that needs; any other loses its codes, and one that came by photo
+        and has no result to look at loses its pictures too."""
+        if row.state is State.INTERRUPTED:
+            return
+        self.forget_request(row.id)
+        if row.result is None and row.params.get("target", {}).get("kind") == "Photo":
+            self.forget_portrait(row.id)
 
     def save_request(self, job: str, request: Request) -> None:
         """The codes a run works on, so that it can go on after a crash. Personal data: see `forget_request`."""
@@ -171,18 +211,27 @@ class Store:
             if "-worst-" not in path.name:
                 path.unlink()
 
-    def put_result(self, job: str, deltas: Sequence[Delta]) -> list[str]:
-        """Unkept results wait in the run's folder."""
-        for index, delta in enumerate(deltas):
-            delta.save(self.run_folder(job) / f"result-{index}.safetensors")
-        return [f"result-{index}" for index in range(len(deltas))]
+    def put_result(self, job: str, deltas: Sequence[Delta], words: Mapping[str, Any]) -> dict[str, Any]:
+        """Unkept results wait in the run's folder; the words come last, so that with them the result is whole."""
+        folder, names = self.run_folder(job), [f"result-{index}" for index in range(len(deltas))]
+        for name, delta in zip(names, deltas, strict=True):
+            delta.save(folder / f"{name}.safetensors")
+        facts = {"results": names, "scalars": dict(deltas[0].card.scalars), **words}
+        with atomic(folder / "result.json") as file:
+            file.write(json.dumps(facts).encode())
+        return facts
+
+    def whole_result(self, job: str) -> dict[str, Any] | None:
+        """What put_result wrote, if it came to its end."""
+        path = self.run_folder(job) / "result.json"
+        return json.loads(path.read_text()) if path.exists() else None
 
     def results(self, job: str) -> list[Delta]:
         return [Delta.load(path) for path in sorted(self.run_folder(job).glob("result-*.safetensors"))]
 
     def discard_result(self, job: str) -> None:
-        for path in self.run_folder(job).glob("result-*.safetensors"):
-            path.unlink()
+        for path in (self.run_folder(job) / "result.json", *self.run_folder(job).glob("result-*.safetensors")):
+            path.unlink(missing_ok=True)
 
     def delete_run(self, job: str) -> None:
         shutil.rmtree(self.run_folder(job), ignore_errors=True)
@@ -190,7 +239,7 @@ class Store:
 
 def checked(name: str) -> str:
     """A name that is safe as a file name; anything else is refused, not repaired."""
-    if not NAME.match(name):
+    if not NAME.fullmatch(name):
         raise UserError(f"{name!r} is not a name: use up to 64 small letters, digits, dots, dashes and underscores")
     return name
 

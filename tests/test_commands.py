@@ -61,3 +61,24 @@ def test_doctor_names_the_device_and_every_asset(tmp_path, capsys):
     names = {row["name"] for row in rows}
     assert {"device", "torch", "ffhq", "recogniser-a"} <= names
     assert all(row["way out"] for row in rows if row["state"] in ("missing", "damaged"))
+
+
+def test_a_folder_that_cannot_be_used_gets_a_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert app.main(["runs", "--data", str(tmp_path / "file" / "data")]) == 1
+    assert "--data" in capsys.readouterr().err
+    assert app.main(["sample", "--base", "tiny", "--out", str(tmp_path / "file"), "--data", str(tmp_path / "d")]) == 1
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_an_export_with_an_odd_name_is_refused_and_writes_nothing(tmp_path, capsys):
+    assert app.main(["export", "tiny", str(tmp_path / "x.json"), "--data", str(tmp_path / "d")]) == 1
+    assert ".safetensors" in capsys.readouterr().err and not (tmp_path / "x.json").exists()
+
+
+def test_uploads_of_a_killed_server_are_gone_at_the_next_start(tmp_path):
+    folder = app.empty_upload_folder(tmp_path)
+    (folder / "photo.jpg").write_text("somebody")
+    assert app.empty_upload_folder(tmp_path) == folder and not list(folder.iterdir())
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.rmdir()

@@ -2,15 +2,17 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from engine.core.errors import UserError
+from engine.core.errors import DiskFull, UserError
 from engine.core.events import Done, Progress
 from engine.core.joblog import JobLog, State
 from engine.core.jobs import Runner
 from engine.core.targets import Seeds
+from engine.methods import methods
 from engine.studio import Studio
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +32,9 @@ class Shelf:
 
     def trouble(self, job, text):
         self.troubles.append(text)
+
+    def ended(self, row):
+        self.rows = [*getattr(self, "rows", []), row]
 
 
 @pytest.fixture
@@ -100,6 +105,70 @@ def test_a_queued_job_can_be_stopped_before_it_starts(runner):
     runner.stop(first, keep=False)
     assert runner.wait(second).state is State.STOPPED
     assert not runner.log.events(second)
+
+
+def test_a_job_that_ends_while_it_is_stopped_is_not_left_stopping(runner):
+    for _ in range(30):
+        job = submit(runner, counting(1))
+        runner.stop(job, keep=True)
+        assert runner.wait(job).state in (State.DONE, State.STOPPED)
+
+
+def test_an_ended_job_is_not_moved_by_a_late_stop(runner):
+    job = submit(runner, counting(2))
+    before = runner.wait(job)
+    runner.stop(job, keep=False)
+    assert runner.log.get(job).state is State.DONE and runner.log.get(job).result == before.result
+
+
+def test_many_first_submits_at_once_start_one_worker(runner):
+    running, most = [], []
+
+    def task():
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.pop()
+        yield Done(1)
+
+    with ThreadPoolExecutor(8) as pool:
+        jobs = list(pool.map(lambda _: submit(runner, task), range(8)))
+    assert all(runner.wait(job).state is State.DONE for job in jobs) and max(most) == 1
+
+
+def test_a_job_cannot_be_resumed_twice_at_once(runner):
+    job = runner.log.add("me", "test", "a test", {})
+    runner.log.mark(job, State.INTERRUPTED)
+    runner.submit(job, counting(50, 0.01), lambda result, partial: result)
+    with pytest.raises(UserError, match="already"):
+        next(runner.follow(job))
+        runner.submit(job, counting(1), lambda result, partial: result)
+    runner.stop(job, keep=False)
+    runner.wait(job)
+
+
+def test_a_full_disk_at_the_end_leaves_the_run_resumable_and_the_worker_alive(runner):
+    job = runner.log.add("me", "test", "a test", {})
+
+    def full(result, partial):
+        raise DiskFull("the disk is full")
+
+    runner.submit(job, counting(2), full)
+    row = runner.wait(job)
+    assert row.state is State.INTERRUPTED and "disk is full" in row.error
+    runner.submit(job, counting(2), lambda result, partial: result)
+    assert runner.wait(job).state is State.DONE
+
+
+def test_trouble_that_cannot_be_written_does_not_kill_the_worker(runner, monkeypatch):
+    monkeypatch.setattr(runner.keeper, "trouble", lambda job, text: 1 / 0)
+
+    def breaks():
+        yield Progress(1, 2)
+        raise RuntimeError
+
+    assert runner.wait(submit(runner, breaks)).state is State.FAILED
+    assert runner.wait(submit(runner, counting(2))).state is State.DONE
 
 
 def test_a_user_error_is_shown_as_it_is_and_anything_else_hides_its_text(runner):
@@ -179,6 +248,57 @@ def test_a_finished_run_keeps_neither_codes_nor_snapshot(studio):
     studio.wait(job)
     names = {path.name for path in studio.store.run_folder(job).iterdir()}
     assert "result-0.safetensors" in names and not names & {"request.safetensors", "snapshot.safetensors"}
+
+
+def test_keeping_twice_keeps_once_and_discarding_a_kept_result_is_refused(studio):
+    job = studio.forget("tiny", Seeds((3,)), "ascent", {"steps": 3})
+    studio.wait(job)
+    results = studio.store.results(job)
+    names = studio.keep(job)
+    studio.store.put_result(job, results, {})  # as if killed right after the record was written
+    assert studio.keep(job) == names == studio.active("tiny")
+    with pytest.raises(UserError, match="kept already"):
+        studio.discard(job)
+
+
+def test_two_threads_never_lose_each_others_activation(studio):
+    jobs = [studio.forget("tiny", Seeds((seed,)), "ascent", {"steps": 2}) for seed in range(6)]
+    for job in jobs:
+        studio.wait(job)
+    with ThreadPoolExecutor(6) as pool:
+        names = {name for kept in pool.map(studio.keep, jobs) for name in kept}
+    assert set(studio.active("tiny")) == names and len(names) == 6
+
+
+def test_stop_and_discard_leaves_neither_codes_nor_snapshot(studio):
+    job = studio.forget("tiny", Seeds((3,)), "ascent", {"steps": 2000, "snapshot_every": 1})
+    while not (studio.store.run_folder(job) / "snapshot.safetensors").exists():
+        time.sleep(0.01)
+    studio.stop(job, keep=False)
+    studio.wait(job)
+    left = {path.name for path in studio.store.run_folder(job).iterdir()}
+    assert not left & {"request.safetensors", "snapshot.safetensors"}
+
+
+def test_a_run_killed_after_its_result_was_written_is_done_on_resume(studio):
+    job = studio.forget("tiny", Seeds((3,)), "ascent", {"steps": 3})
+    result = studio.wait(job).result
+    studio.log.mark(job, State.INTERRUPTED)
+    studio.resume(job)
+    assert studio.run(job).state is State.DONE and studio.run(job).result == result
+
+
+def test_a_check_that_cannot_be_made_costs_only_the_check(studio, monkeypatch):
+    class Checked(methods["ascent"]):
+        def check(self, before, after, request):
+            yield Progress(0, 1)
+            raise UserError("the judge is not here")
+
+    monkeypatch.setitem(methods, "ascent", Checked)
+    job = studio.forget("tiny", Seeds((3,)), "ascent", {"steps": 2})
+    row = studio.wait(job)
+    assert row.state is State.DONE and row.result["verdict"] == {"unchecked": "the judge is not here"}
+    assert studio.store.results(job)
 
 
 def test_repeating_a_run_gives_the_same_delta(studio):

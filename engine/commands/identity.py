@@ -31,8 +31,8 @@ def run(args: Any, open_studio: Any) -> Any:
     knobs = preset(studio.method("guide"), args.preset)
     job = studio.forget(base, photo, "guide", knobs, deltas=studio.active(base))
     row = follow_run(studio, job, quiet=args.json)
-    if row.error:
-        raise UserError(row.error)
+    if row.error or not row.result:
+        raise UserError(row.error or f"run {job} was stopped before there was a result")
     kept = studio.keep(job) if args.keep else []
     verdict = row.result["verdict"]
     if args.json:
@@ -68,6 +68,9 @@ def photos_in(folder: Path | None) -> list[Path]:
 
 def print_verdict(verdict: dict[str, Any]) -> None:
     """Words first, number second."""
+    if "unchecked" in verdict:
+        print(f"not checked: {verdict['unchecked']}")
+        return
     mean, high, _ = verdict["strangers"]
     words = {
         "person": "this person, before against after",

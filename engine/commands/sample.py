@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.commands import Verb, verbs
+from engine.commands.screen import bar
 from engine.core.errors import UserError
+from engine.files import atomic
 
 MOST = 10_000  # pictures in one call
+BATCH = 8
 
 
 def arguments(parser: Any) -> None:
@@ -26,14 +29,17 @@ def run(args: Any, open_studio: Any) -> Any:
     studio = open_studio()
     base = args.base or studio.default_base()
     deltas = pick_deltas(studio, base, args.deltas)
-    args.out.mkdir(parents=True, exist_ok=True)
-    files = []
-    for seed, pixels in zip(
-        seeds, studio.sample(base, seeds, deltas, psi=args.psi, size=args.size, yaw=args.yaw), strict=True
-    ):
-        path = args.out / f"{base}-{seed:06d}.png"
-        Image.fromarray(pixels).save(path)
-        files.append(str(path))
+    files: list[str] = []
+    with bar("Drawing", quiet=args.json) as update:
+        for first in range(0, len(seeds), BATCH):
+            part = seeds[first : first + BATCH]
+            pictures = studio.sample(base, part, deltas, psi=args.psi, size=args.size, yaw=args.yaw)
+            for seed, pixels in zip(part, pictures, strict=True):
+                path = args.out / f"{base}-{seed:06d}.png"
+                with atomic(path) as file:
+                    Image.fromarray(pixels).save(file, "png")
+                files.append(str(path))
+            update(len(files), len(seeds))
     return {"base": base, "deltas": deltas, "files": files} if args.json else "\n".join(files)
 
 

@@ -16,16 +16,12 @@ def connect(path: Path) -> Iterator[sqlite3.Connection]:
         db.row_factory = sqlite3.Row
         db.execute("pragma synchronous = normal")
     except sqlite3.DatabaseError as error:
-        raise UserError(f"{path} is not a database of this studio ({error}); move it away and start again") from error
+        raise UserError(_explain(path, error)) from error
     try:
         with db:
             yield db
-    except sqlite3.OperationalError as error:
-        raise UserError(
-            f"the studio's record could not be written ({error}); check the disk, then try again"
-        ) from error
     except sqlite3.DatabaseError as error:
-        raise UserError(f"{path} is damaged ({error}); move it away and start again") from error
+        raise UserError(_explain(path, error)) from error
     finally:
         db.close()
 
@@ -36,3 +32,13 @@ def prepare(path: Path, schema: str) -> None:
     with connect(path) as db:
         db.execute("pragma journal_mode = wal")
         db.executescript(schema)
+
+
+def _explain(path: Path, error: sqlite3.DatabaseError) -> str:
+    """Only a file that is really broken may be moved away; everything else would lose what is in it."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return f"{path} is damaged or no database of this studio ({error}); move it away and start again"
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return "the studio's record is busy: another process is writing to it; try again in a moment"
+    return f"the studio's record could not be written ({error}); check the disk, then try again"

@@ -15,3 +15,7 @@ class DamagedFile(UserError):
 
 class Mismatch(UserError):
     """Two things that do not belong together: a delta and another base, a vault and another network."""
+
+
+class DiskFull(UserError):
+    """There is no room to write. What was computed so far can be written later."""

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -108,12 +109,17 @@ class JobLog:
             )
         return job
 
-    def mark(self, job: str, state: State, *, error: str | None = None, result: Any = None) -> None:
+    def mark(self, job: str, state: State, *, come_from: Sequence[State] = (), **words: Any) -> bool:
+        """Moves a job to a state, only from those named if any are; False if it was in another. `error` and `result`
+        are written only where given."""
         column = {State.RUNNING: "started", State.STOPPING: None, State.QUEUED: None}.get(state, "finished")
-        stamp = f", {column}=?" if column else ", started=null, finished=null" if state is State.QUEUED else ""
-        values = [state, error, json.dumps(result), self.session or ""] + ([time.time()] if column else []) + [job]
+        values = {"state": state, "session": self.session or ""} | ({column: time.time()} if column else {})
+        values |= {name: json.dumps(value) if name == "result" else value for name, value in words.items()}
+        allowed = f" and state in ({','.join('?' * len(come_from))})" if come_from else ""
+        columns = ", ".join(f"{name}=?" for name in values)
         with self._connect() as db:
-            db.execute(f"update job set state=?, error=?, result=?, session=?{stamp} where id=?", values)
+            changed = db.execute(f"update job set {columns} where id=?{allowed}", (*values.values(), job, *come_from))
+            return changed.rowcount == 1
 
     def set_result(self, job: str, result: Any) -> None:
         """What became of a finished job's result: kept or discarded."""
@@ -175,7 +181,9 @@ def _hold(path: Path) -> int:
 def _is_held(path: Path) -> bool:
     try:
         os.close(_hold(path))
-    except OSError:
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
         return True
     path.unlink(missing_ok=True)
     return False

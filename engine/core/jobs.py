@@ -5,9 +5,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Protocol
 
-from engine.core.errors import UserError
+from engine.core.errors import DiskFull, UserError
 from engine.core.events import Done, Event, Progress, Snapshot, Task
 from engine.core.joblog import JobLog, Row, State
 
@@ -20,6 +21,7 @@ class Keeper(Protocol):
     def preview(self, job: str, step: int, name: str, pixels: Any) -> str: ...
     def snapshot(self, job: str, step: int, tensors: Any) -> None: ...
     def trouble(self, job: str, text: str) -> None: ...
+    def ended(self, row: Row) -> None: ...  # the log knows how it ended: what is not needed any more may go
 
 
 class Runner:
@@ -30,32 +32,37 @@ class Runner:
         self._queue: queue.Queue[tuple[str, Callable[[], Task], Callable[[Any, bool], Any]] | None] = queue.Queue()
         self._asked: dict[str, str] = {}  # job -> "keep" | "discard"
         self._changed = threading.Condition()
+        self._starting = threading.Lock()
         self._worker: threading.Thread | None = None
+        self._closing = False
 
     def submit(self, job: str, start: Callable[[], Task], finish: Callable[[Any, bool], Any]) -> None:
         """Queues a job of the log, new or interrupted. `finish(result, was_stopped)` gives what the log keeps of it."""
         self._ensure_worker()
-        self.log.mark(job, State.QUEUED)
+        if not self.log.mark(job, State.QUEUED, come_from=(State.QUEUED, State.INTERRUPTED), error=None):
+            raise UserError(f"run {job} is {self.log.get(job).state} already")
+        self._asked.pop(job, None)
         self._queue.put((job, start, finish))
 
     def stop(self, job: str, *, keep: bool) -> None:
-        """Asks a job to end at its next step; `keep` lets it finish with what it has."""
-        row = self.log.get(job)
-        if not row.state.is_live:
-            return
-        self._asked[job] = "keep" if keep else "discard"
-        if row.state is State.RUNNING:
-            self.log.mark(job, State.STOPPING)
+        """Asks a job to end at its next step; `keep` lets it finish with what it has. One that waits ends at once."""
+        if self.log.mark(job, State.STOPPED, come_from=[State.QUEUED]):
+            self.keeper.ended(self.log.get(job))
+        elif self.log.mark(job, State.STOPPING, come_from=[State.RUNNING]):
+            self._asked[job] = "keep" if keep else "discard"
         self._notify()
 
+    def is_stopping(self, job: str) -> bool:
+        return job in self._asked
+
     def follow(self, job: str, since: int = 0, patience: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Replays what happened after event `since`, then follows until the job has ended; `t` says when it was."""
+        """Replays what happened after event `since`, then follows until the job has ended."""
         deadline = None if patience is None else time.monotonic() + patience
         while True:
             ended = not self.log.get(job).state.is_live  # asked before reading: nothing can slip in between
-            for n, t, data in self.log.events(job, since):
+            for n, _, data in self.log.events(job, since):
                 since = n
-                yield n, {**data, "t": t}
+                yield n, data
             if ended or (deadline and time.monotonic() > deadline):
                 return
             with self._changed:
@@ -74,48 +81,60 @@ class Runner:
             self._queue.put(None)
             self._worker.join(timeout)
 
-    _closing = False
-
     def _ensure_worker(self) -> None:
-        if self._worker is None or not self._worker.is_alive():
-            if self.log.session is None:
-                self.log.open_session()
-            self._closing = False
-            self._worker = threading.Thread(target=self._work, name="lethe-worker", daemon=True)
-            self._worker.start()
+        with self._starting:
+            if self._worker is None or not self._worker.is_alive():
+                if self.log.session is None:
+                    self.log.open_session()
+                self._closing = False
+                self._worker = threading.Thread(target=self._work, name="lethe-worker", daemon=True)
+                self._worker.start()
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None and not self._closing:
-            job, start, finish = item
             try:
-                self._run(job, start, finish)
-            except Exception:  # the worker must live on; the job has its own record
-                self.keeper.trouble(job, traceback.format_exc())
+                self._run(*item)
+            except Exception:  # the worker must live on, whatever happened to one job
+                self._trouble(item[0])
             finally:
-                self._asked.pop(job, None)
+                self._asked.pop(item[0], None)
                 self._notify()
 
     def _run(self, job: str, start: Callable[[], Task], finish: Callable[[Any, bool], Any]) -> None:
-        if job in self._asked:
-            self.log.mark(job, State.STOPPED)
+        if not self.log.mark(job, State.RUNNING, come_from=[State.QUEUED]):
             return
-        self.log.mark(job, State.RUNNING)
         self._notify()
         try:
             outcome, state = self._drive(job, start())
             if state is not None:
                 kept = None if outcome is None else finish(outcome, state is State.STOPPED)
-                self.log.mark(job, state, result=kept)
+                self._conclude(job, state, result=kept)
+        except DiskFull as error:  # what is computed can be computed again from the last snapshot
+            self._conclude(job, State.INTERRUPTED, error=str(error))
         except UserError as error:
-            self.log.mark(job, State.FAILED, error=str(error))
+            self._conclude(job, State.FAILED, error=str(error))
         except MemoryError:
-            self.log.mark(job, State.FAILED, error="out of memory: try a smaller batch, or the Quick preset")
+            line = "out of memory: close other programs and resume, or try again with a smaller batch"
+            self._conclude(job, State.INTERRUPTED, error=line)
         except Exception as error:
-            self.keeper.trouble(job, traceback.format_exc())
-            line = (
-                f"something went wrong that should not have ({type(error).__name__}); the run's folder has the details"
-            )
-            self.log.mark(job, State.FAILED, error=line)
+            self._trouble(job)
+            line = f"something unforeseen went wrong ({type(error).__name__}); the run's folder has the details"
+            self._conclude(job, State.FAILED, error=line)
+
+    def _conclude(self, job: str, state: State, **words: Any) -> None:
+        """Writes how a job ended, however long the disk needs to have room for it; only then does the keeper tidy."""
+        while not self._closing:
+            try:
+                self.log.mark(job, state, come_from=(State.RUNNING, State.STOPPING), **words)
+                self.keeper.ended(self.log.get(job))
+                return
+            except UserError:
+                time.sleep(1)
+
+    def _trouble(self, job: str) -> None:
+        text = traceback.format_exc()
+        with suppress(Exception):  # no room for the details must not cost the job's end
+            self.keeper.trouble(job, text)
 
     def _drive(self, job: str, task: Task) -> tuple[Any, State | None]:
         """Steps a task to its end, or to where it was asked to stop; None as state means the server is closing."""
@@ -141,8 +160,9 @@ class Runner:
     def _record(self, job: str, event: Progress | Snapshot, last: float) -> float:
         now = time.monotonic()
         if isinstance(event, Snapshot):
-            self.keeper.snapshot(job, event.step, event.tensors)
-            self.log.write(job, {"snapshot": event.step})
+            with suppress(DiskFull):  # an older snapshot is left; the run itself need not end
+                self.keeper.snapshot(job, event.step, event.tensors)
+                self.log.write(job, {"snapshot": event.step})
         elif event.images or now - last >= LOG_EVERY or event.step in (1, event.total):
             images = {name: self.keeper.preview(job, event.step, name, pixels) for name, pixels in event.images.items()}
             scalars = {name: float(value) for name, value in event.scalars.items()}

@@ -13,6 +13,7 @@ from engine.core.joblog import JobLog, State
 from engine.core.jobs import Runner
 from engine.core.knobs import build, values
 from engine.core.targets import Classes, Labels, Photo, Seeds, Target
+from engine.data import Request
 from engine.delta import Delta, compose
 from engine.methods import methods
 from engine.models import Models
@@ -66,6 +67,10 @@ class Forgetting:
         row = self.log.get(job, owner)
         if row.state is not State.INTERRUPTED:
             raise UserError(f"run {job} is {row.state}; only an interrupted run can be resumed")
+        if (whole := self.store.whole_result(job)) is not None:  # it was killed between its result and its record
+            self.log.mark(job, State.DONE, come_from=[State.INTERRUPTED], error=None, result=whole)
+            self.store.ended(self.log.get(job))
+            return job
         if self.store.read_request(job) is None and revive(row.params["target"]) is None:
             raise UserError("the photo of this run was never stored, so it cannot go on: start it again with the photo")
         return self._submit(row.params, owner, job=job)
@@ -88,11 +93,7 @@ class Forgetting:
 
         def finish(outcome: tuple[tuple[Delta, ...], dict[str, Any]], partial: bool) -> Any:
             deltas, verdict = outcome
-            stamped = [self._stamp(delta, params) for delta in deltas]
-            names = self.store.put_result(ticket["job"], stamped)
-            self.store.forget_request(ticket["job"])
-            scalars = dict(stamped[0].card.scalars)
-            return {"results": names, "scalars": scalars, "verdict": verdict, "partial": partial}
+            return self.store.put_result(ticket["job"], deltas, {"verdict": verdict, "partial": partial})
 
         title = f"Forget {params['target']['words']}"
         ticket["job"] = job or self.log.add(owner, "forget", title, params)
@@ -104,13 +105,26 @@ class Forgetting:
         request = self.store.read_request(job)
         if request is None:
             request = yield from watch(prepare(base, target or revive(params["target"])))
+            if self.runner.is_stopping(job):  # a half-found face is nothing to keep
+                return
             self.store.save_request(job, request)
         method, request = build(methods[params["method"]], params["knobs"]), request.to(self.device)
         deltas = yield from watch(method.run(base, request, self.store.read_snapshot(job)))
-        verdict = {}
-        if hasattr(method, "check"):  # what it did is measured while the codes are still there
-            verdict = yield from watch(method.check(base, compose(base, deltas).eval(), request))
-        yield Done((deltas, verdict))
+        deltas = tuple(self._stamp(delta, params) for delta in deltas)
+        yield Done((deltas, (yield from self._check(job, method, base, deltas, request))))
+
+    def _check(self, job: str, method: Any, base: Any, deltas: Sequence[Delta], request: Request) -> Task:
+        """What the method did, measured while the codes are still there. A check that cannot be made, or was not
+        waited for, costs only itself."""
+        if not hasattr(method, "check"):
+            return {}
+        if self.runner.is_stopping(job):
+            return {"unchecked": "the run was stopped before the check"}
+        self.store.put_result(job, deltas, {"verdict": {"unchecked": "the check did not end"}, "partial": False})
+        try:
+            return (yield from watch(method.check(base, compose(base, deltas).eval(), request)))
+        except UserError as error:
+            return {"unchecked": str(error)}
 
     def _stamp(self, delta: Delta, params: dict[str, Any]) -> Delta:
         card = replace(

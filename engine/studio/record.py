@@ -86,22 +86,28 @@ class Record:
     def keep(self, job: str, *, owner: str | None = LOCAL) -> list[str]:
         """Keeps a run's result as erasures of the base and applies the forgetting ones."""
         row = self.log.get(job, owner)
+        if row.state.is_live:
+            raise UserError(f"run {job} is still going; stop it first")
         results = self.store.results(job)
         if not results:
             raise UserError(f"run {job} has no result to keep")
-        names = [self.store.put(delta) for delta in results]
+        names = [self.store.put(delta, job, index) for index, delta in enumerate(results)]
         forgetting = [name for name, delta in zip(names, results, strict=True) if delta.card.role == "forget"]
-        base = row.params["base"]
-        self.store.activate(base, [*self.store.active(base), *forgetting])
+        self.store.activate_also(row.params["base"], forgetting)
         self._settle(row, {"kept": names})
         return names
 
     def discard(self, job: str, *, owner: str | None = LOCAL) -> None:
         """Drops a run's result; its record stays."""
-        self._settle(self.log.get(job, owner), {"discarded": True})
+        row = self.log.get(job, owner)
+        if row.state.is_live:
+            raise UserError(f"run {job} is still going; stop it first")
+        if "kept" in (row.result or {}):
+            raise UserError("this result is kept already; withdraw or delete it on the Recover page")
+        self._settle(row, {"discarded": True})
 
     def _settle(self, row: Row, outcome: dict[str, Any]) -> None:
+        self.log.set_result(row.id, {**(row.result or {}), **outcome})  # first: a kill here leaves only a spare file
         self.store.discard_result(row.id)
         if row.params["target"]["kind"] == "Photo":
             self.store.forget_portrait(row.id)
-        self.log.set_result(row.id, {**(row.result or {}), **outcome})

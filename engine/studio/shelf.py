@@ -71,6 +71,8 @@ class Shelf:
         from engine.export import export_baked, export_drop_in
 
         model, path = self.models.with_deltas(base, deltas), Path(path)
+        if path.suffix != (".pkl" if as_pickle else ".safetensors"):
+            raise UserError(f"{path.name}: name the file .safetensors, or .pkl for a model that came from a .pkl")
         if not as_pickle:
             words = [self.store.delta(delta).card.request for delta in deltas]
             licence = next(info.licence for info in self.bases() if info.name == base)
