@@ -49,19 +49,15 @@ class SupSup(MaskMethod):
         if len(work.data.classes) > self.outputs:
             raise UserError(f"{len(work.data.classes)} classes: this network has {self.outputs} outputs")
         shared = work.state.shared
-        scores = {}
-        for name, shape, fan_in in self._layers(work.plan):
-            bound = math.sqrt(3 / fan_in)
-            draw = torch.rand(shape, generator=work.random(f"scores {name}")) * 2 - 1
-            scores[name] = (draw * bound).to(work.state.device).requires_grad_()
+        scores = self.fresh_scores(work.plan, work.random("scores"), work.state.device)
 
         def logits(x: Tensor, step: int) -> Tensor:
-            view = {name: shared[name] * self._soft(score) for name, score in scores.items()}
+            view = {name: shared[name] * self.on(score) for name, score in scores.items()}
             return self.logits(work.plan, view, x)
 
         groups = [{"params": list(scores.values()), "lr": self.lr}]
         fitted = yield from fit(work, logits, groups, steps=self.steps, batch=self.batch)
-        private = {f"mask.{name}": pack(self._soft(score.detach())) for name, score in scores.items()}
+        private = {f"mask.{name}": pack(self.on(score.detach())) for name, score in scores.items()}
         view = self._masked(work.plan, shared, private)
         private |= work.statistics(view, lambda *a, **k: self.logits(work.plan, *a, **k))
         return Update(shared, {work.task: private}, fitted.loss, fitted.stopped, {})
@@ -103,8 +99,17 @@ class SupSup(MaskMethod):
         (slope,) = torch.autograd.grad(entropy(self.logits(plan, view, x)), alpha)
         return (-slope).softmax(0)
 
-    def _soft(self, scores: Tensor) -> Tensor:
+    def on(self, scores: Tensor) -> Tensor:
+        """Scores as a mask of zeros and ones, with a straight-through gradient."""
         return gates.above(scores, 0.0) if self.rule == "threshold" else gates.top(scores, self.density)
+
+    def fresh_scores(self, plan: Plan, random: torch.Generator, device: torch.device) -> dict[str, Tensor]:
+        """Kaiming-uniform scores, never those of an earlier task: a mask must not carry another one's traces."""
+        scores = {}
+        for name, shape, fan_in in self._layers(plan):
+            draw = (torch.rand(shape, generator=random) * 2 - 1) * math.sqrt(3 / fan_in)
+            scores[name] = draw.to(device).requires_grad_()
+        return scores
 
     def _masked(self, plan: Plan, shared, private) -> dict[str, Tensor]:
         return {
