@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import gradio as gr
@@ -310,7 +311,8 @@ def drive(updates):
     async def collect():
         return [update async for update in updates]
 
-    return asyncio.run(collect())
+    with ThreadPoolExecutor(1) as pool:  # the browser tests leave a running loop in this thread
+        return pool.submit(asyncio.run, collect()).result()
 
 
 def test_a_watcher_replays_and_follows_a_run_to_its_end(studio):

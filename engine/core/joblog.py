@@ -112,8 +112,11 @@ class JobLog:
     def mark(self, job: str, state: State, *, come_from: Sequence[State] = (), **words: Any) -> bool:
         """Moves a job to a state, only from those named if any are; False if it was in another. `error` and `result`
         are written only where given."""
-        column = {State.RUNNING: "started", State.STOPPING: None, State.QUEUED: None}.get(state, "finished")
-        values = {"state": state, "session": self.session or ""} | ({column: time.time()} if column else {})
+        now, values = time.time(), {"state": state, "session": self.session or ""}
+        if state is State.QUEUED:
+            values |= {"started": None, "finished": None}
+        elif state is not State.STOPPING:
+            values |= {"started" if state is State.RUNNING else "finished": now}
         values |= {name: json.dumps(value) if name == "result" else value for name, value in words.items()}
         allowed = f" and state in ({','.join('?' * len(come_from))})" if come_from else ""
         columns = ", ".join(f"{name}=?" for name in values)

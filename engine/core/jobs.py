@@ -56,13 +56,13 @@ class Runner:
         return job in self._asked
 
     def follow(self, job: str, since: int = 0, patience: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Replays what happened after event `since`, then follows until the job has ended."""
+        """Replays what happened after event `since`, then follows until the job has ended; `t` says when it was."""
         deadline = None if patience is None else time.monotonic() + patience
         while True:
             ended = not self.log.get(job).state.is_live  # asked before reading: nothing can slip in between
-            for n, _, data in self.log.events(job, since):
+            for n, t, data in self.log.events(job, since):
                 since = n
-                yield n, data
+                yield n, {**data, "t": t}
             if ended or (deadline and time.monotonic() > deadline):
                 return
             with self._changed:
