@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from benchmarks.stylegan2_reference import synthesise
 from engine.core.errors import UserError
-from engine.generators import architectures
+from engine.generators import architectures, modulated, winograd
+from engine.generators.modulated import styled_conv
 from engine.generators.stylegan2 import Noise
 from tests.parity import CODE, IMAGE, arrays, deviation, is_close_gradient, keys, shapes
 
@@ -100,3 +102,66 @@ def test_a_clamp_holds_every_map_within_its_bounds():
     model = architectures["stylegan2"](**(TINY | {"conv_clamp": 0.5}))
     for x, _ in model.synthesis(torch.randn(1, 8, 64), Noise()):
         assert x.abs().max() == 0.5
+
+
+@pytest.mark.parametrize("channels", [8, 256], ids=["by tiles", "direct"])
+@pytest.mark.parametrize("clamp", [None, 1.5])
+def test_every_way_to_convolve_gives_the_picture_and_gradients_of_the_formulas(monkeypatch, channels, clamp):
+    """Small and large maps, tiles or not, are computed differently; the reference computes all of them alike."""
+    monkeypatch.setattr(winograd, "CHANNELS", channels)
+    torch.manual_seed(0)
+    small = {"img_resolution": 64, "channel_base": 1024, "channel_max": 16, "conv_clamp": clamp}
+    model = architectures["stylegan2"](**TINY | small).double()
+    for name, parameter in model.named_parameters():
+        if name.endswith(("noise_strength", "bias")):
+            torch.nn.init.normal_(parameter)
+    w, probe = (torch.randn(shape, dtype=torch.float64) for shape in ((3, model.num_ws, 64), (3, 3, 64, 64)))
+    found = [gradients(maker, model, w, probe) for maker in (lambda model, w: model.synth(w), synthesise)]
+    for name, ours in found[0].items():
+        scale = found[1][name].abs().max().item()
+        assert deviation(ours, found[1][name]) <= 1e-11 * scale, name
+
+
+def gradients(maker, model, w, probe):
+    model.zero_grad(set_to_none=True)
+    w = w.clone().requires_grad_()
+    image = maker(model, w)
+    (image * probe).sum().backward()
+    parameters = {name: p.grad for name, p in model.synthesis.named_parameters()}
+    return {"image": image.detach(), "w": w.grad} | parameters
+
+
+@pytest.mark.parametrize("up", [False, True])
+@pytest.mark.parametrize("noises", [1, 3])
+@pytest.mark.parametrize("tiles", [False, True])
+def test_samples_taken_alone_have_the_gradients_of_a_batch(monkeypatch, up, noises, tiles):
+    monkeypatch.setattr(winograd, "CHANNELS", 4 if tiles else 256)
+    monkeypatch.setattr(winograd, "FLOATS", 1000)
+    monkeypatch.setattr(modulated, "STRIP", 100)
+    random = torch.Generator().manual_seed(0)
+    side, fir = (16, torch.rand(4, 4, generator=random, dtype=torch.float64)) if up else (8, None)
+    shapes = (3, 6, 8, 8), (5, 6, 3, 3), (3, 6), (noises, 1, side, side), (5,)
+    inputs = [torch.randn(shape, generator=random, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    probe = torch.randn(3, 5, side, side, generator=random, dtype=torch.float64)
+    found = []
+    for large in (1, 1000):
+        monkeypatch.setattr(modulated, "LARGE", large)
+        y = styled_conv(*inputs, fir=fir, clamp=2.0)
+        found.append((y.detach(), *torch.autograd.grad((y * probe).sum(), inputs)))
+    assert found[0][0].abs().max() == 2.0
+    for alone, together in zip(*found, strict=True):
+        assert torch.allclose(alone, together, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("wants", [(True, False), (False, True)])
+def test_tiles_convolve_and_have_the_gradients_of_a_convolution(wants):
+    random = torch.Generator().manual_seed(0)
+    shapes = (3, 8, 12, 20), (6, 8, 3, 3)
+    x, weight = (torch.randn(shape, generator=random, dtype=torch.float64) for shape in shapes)
+    x, weight = x.requires_grad_(wants[0]), weight.requires_grad_(wants[1])
+    probe = torch.randn(3, 6, 12, 20, generator=random, dtype=torch.float64)
+    ours, expected = winograd.conv3x3(x, weight), torch.nn.functional.conv2d(x, weight, padding=1)
+    assert torch.allclose(ours, expected, atol=1e-12)
+    inputs = [part for part in (x, weight) if part.requires_grad]
+    grads = (torch.autograd.grad((y * probe).sum(), inputs)[0] for y in (ours, expected))
+    assert torch.allclose(*grads, atol=1e-11)

@@ -37,8 +37,9 @@ def fir_filter(taps: Sequence[float] = (1, 3, 3, 1)) -> Tensor:
 
 
 def double_image(image: Tensor, fir: Tensor) -> Tensor:
-    """Doubles the side: zeros between the pixels, then the filter. As a transposed conv no zero is multiplied."""
-    n, channels, height, width = image.shape
-    planes = image.reshape(n * channels, 1, height, width)
-    doubled = F.conv_transpose2d(planes, 4 * fir[None, None], stride=2, padding=1)
-    return doubled.view(n, channels, 2 * height, 2 * width)
+    """Doubles the side: zeros between the pixels, then the filter. As a transposed conv no zero is multiplied, and
+    channels last it is many times as fast on a CPU as otherwise."""
+    channels = image.shape[1]
+    kernel = (4 * fir).expand(channels, 1, 4, 4)
+    image = image.contiguous(memory_format=torch.channels_last)
+    return F.conv_transpose2d(image, kernel, stride=2, padding=1, groups=channels)

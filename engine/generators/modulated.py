@@ -1,18 +1,26 @@
 """The styled convolution of StyleGAN2: per-sample weights W s d, noise, bias, leaky ReLU, clamp.
 
-Scaling the weights per sample equals scaling the inputs by s and the outputs by d. On small maps, where weights are the
-larger part, one plain conv of the whole batch between two scalings is fastest. On large maps of a CPU each sample is
-taken alone with its own weights: the map stays in the cache from the conv to the clamp, and neither scaling passes over
-it. The leaky ReLU is homogeneous, so its gain sqrt(2) is folded into d, noise and bias.
+Scaling the weights per sample equals scaling the inputs by s and the outputs by d. Where weights are the larger part,
+one plain conv of the whole batch between two scalings is fastest. On large maps of a CPU each sample is taken alone,
+with its own weights: no scaling passes over the map, and the steps after the conv go strip by strip, so that they find
+it in the cache. The leaky ReLU is homogeneous, so its gain sqrt(2) is folded into d, noise and bias.
 """
+
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from engine.generators import winograd
+from engine.generators.convs import Direct, Doubling, Tiled
 from engine.generators.layers import GAIN, SLOPE
 
 CL = torch.channels_last
+LARGE = 64  # px from which a map is more work than the weights
+STRIP = 1 << 17  # floats of a map at a time
+aten = torch.ops.aten
 
 
 def styled_conv(
@@ -25,25 +33,88 @@ def styled_conv(
     fir: Tensor | None = None,
     clamp: float | None = None,
 ) -> Tensor:
-    """[n, inputs, h, w] to [n, outputs, h, w], or twice the side where a filter `fir` [4, 4] is given."""
+    """[n, inputs, h, w] to [n, outputs, h, w], or twice the side where a filter `fir` [4, 4] is given.
+
+    `noise` is [1 or n, 1, h, w]. The result is channels last.
+    """
     power = styles.square() @ weight.square().sum((2, 3)).T
     demod = GAIN * torch.rsqrt(power + 1e-8)  # [n, outputs]
-    noise = None if noise is None else GAIN * noise
-    x = x.contiguous(memory_format=CL)
     kernel = None if fir is None else 4 * fir.flip(0, 1)
-    return _together(x, weight, styles, demod, noise, GAIN * bias, kernel, clamp)
+    side = x.shape[2] if fir is None else 2 * x.shape[2]
+    noise = weight.new_zeros(1, 1, side, side) if noise is None else GAIN * noise
+    alone = side >= LARGE and x.device.type == "cpu"
+    conv = _Alone.apply if alone else _together
+    return conv(x.contiguous(memory_format=CL), weight, styles, demod, noise, GAIN * bias, kernel, clamp)
 
 
 def _together(x, weight, styles, demod, noise, bias, kernel, clamp) -> Tensor:
-    x = _conv(x * styles[:, :, None, None], weight, None, kernel) * demod[:, :, None, None]
-    x = x + (bias[:, None, None] if noise is None else noise + bias[:, None, None])
+    x = x * styles[:, :, None, None]
+    if kernel is not None:
+        x = Doubling(weight, kernel).convolve(x, weight)
+    elif winograd.suits(x, weight):
+        x = winograd.conv3x3(x, weight)
+    else:
+        x = F.conv2d(x, weight, padding=weight.shape[-1] // 2)
+    x = torch.addcmul(noise + bias[:, None, None], x, demod[:, :, None, None])
     x = F.leaky_relu_(x, SLOPE)
     return x if clamp is None else x.clamp(-clamp, clamp)
 
 
-def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Tensor | None) -> Tensor:
-    """A plain conv, or the doubling one: transposed conv, then the filter on its 2h + 1 rows."""
-    if kernel is None:
-        return F.conv2d(x, weight, bias, padding=weight.shape[-1] // 2)
-    x = F.conv_transpose2d(x, weight.transpose(0, 1), stride=2)
-    return F.conv2d(x, kernel.expand(len(weight), 1, 4, 4), bias, padding=1, groups=len(weight))
+class _Alone(torch.autograd.Function):
+    """`_together` one sample at a time. Only input and output are kept for the backward pass."""
+
+    @staticmethod
+    def forward(ctx, x, weight, styles, demod, noise, bias, kernel, clamp):
+        way = _way(x, weight, kernel)
+        y = x.new_empty(len(x), noise.shape[2], noise.shape[3], len(weight)).permute(0, 3, 1, 2)
+        for i in range(len(x)):
+            part = way.convolve(x[i : i + 1], way.own(styles[i], demod[i]), bias)
+            for rows in _strips(part):
+                strip, target = part[:, :, rows], y[i : i + 1, :, rows]
+                aten.leaky_relu.out(strip.add_(_of(noise, i)[:, :, rows]), SLOPE, out=target)
+                if clamp is not None:
+                    target.clamp_(-clamp, clamp)
+        ctx.save_for_backward(x, weight, styles, demod, noise, kernel, y)
+        ctx.clamp = clamp
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, weight, styles, demod, noise, kernel, y = ctx.saved_tensors
+        way, grad = _way(x, weight, kernel), grad.contiguous(memory_format=CL)
+        to_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        to_base, to_bias = torch.zeros_like(way.base), weight.new_zeros(len(weight))
+        to_styles, to_demod, to_noise = torch.empty_like(styles), torch.empty_like(demod), torch.zeros_like(noise)
+        for i in range(len(x)):
+            g = torch.empty_like(y[i : i + 1])
+            for rows in _strips(g):
+                strip, after = g[:, :, rows], y[i : i + 1, :, rows]
+                incoming = grad[i : i + 1, :, rows]
+                aten.leaky_relu_backward.grad_input(incoming, after, SLOPE, True, grad_input=strip)
+                if ctx.clamp is not None:
+                    aten.hardtanh_backward.grad_input(strip, after, -ctx.clamp, ctx.clamp, grad_input=strip)
+                to_bias += strip.sum((0, 2, 3))
+                _of(to_noise, i)[:, :, rows] += strip.sum(1, keepdim=True)
+            own, want_x = way.own(styles[i], demod[i]), to_x is not None
+            part, to_own = way.gradients(g, x[i : i + 1], own, want_x=want_x)
+            if want_x:
+                to_x[i : i + 1] = part
+            to_styles[i], to_demod[i] = way.collect(to_base, to_own, styles[i], demod[i])
+        return to_x, way.to_weight(to_base), to_styles, to_demod, to_noise, to_bias, None, None
+
+
+def _way(x: Tensor, weight: Tensor, kernel: Tensor | None) -> Direct | Doubling | Tiled:
+    if kernel is not None:
+        return Doubling(weight, kernel)
+    return Tiled(weight) if winograd.suits(x, weight) else Direct(weight)
+
+
+def _of(noise: Tensor, i: int) -> Tensor:
+    return noise[i : i + 1] if len(noise) > 1 else noise
+
+
+def _strips(x: Tensor) -> Iterator[slice]:
+    _, channels, height, width = x.shape
+    step = max(1, STRIP // (channels * width))
+    return (slice(start, start + step) for start in range(0, height, step))

@@ -108,7 +108,7 @@ def march_weights(sigma: Tensor, depths: Tensor) -> Tensor:
 
 
 def march(colours: Tensor, sigma: Tensor, depths: Tensor, *, white_back: bool = False) -> tuple[Tensor, Tensor]:
-    """Colours [..., c] in [-1, 1] and unclamped depths [...] of samples [..., s, c], [..., s], [..., s] in any order."""
+    """Colours [..., c] in [-1, 1] and unclamped depths [...] of samples, in any order."""
     depths, order = depths.sort(-1)
     seen = march_weights(sigma.gather(-1, order), depths)
     total = seen.sum(-1)

@@ -70,7 +70,7 @@ class ToRGB(nn.Module):
         styles = self.affine(w) / math.sqrt(self.weight.shape[1])
         weight = self.weight.flatten(1) * styles[:, None]  # [n, outputs, inputs]
         pixels = x.permute(0, 2, 3, 1).flatten(1, 2)
-        image = torch.baddbmm(self.bias[:, None], weight, pixels.mT).unflatten(2, x.shape[2:])
+        image = torch.baddbmm(self.bias, pixels, weight.mT).unflatten(1, x.shape[2:]).permute(0, 3, 1, 2)
         return image if self.clamp is None else image.clamp(-self.clamp, self.clamp)
 
 
