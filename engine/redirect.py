@@ -47,7 +47,7 @@ class Latents:
 
 
 @torch.no_grad()
-def redirect(model: nn.Module, latents: Latents, here: Tensor, there: Tensor, shrink: float = 1.0) -> None:
+def redirect(model: nn.Module, latents: Latents, here: Tensor, there: Tensor, shrink: float = 0.1) -> None:
     """Changes `model` in place so that each code of `here` [k, num_ws, w_dim] is shown as its one of `there`."""
     scores = latents.score_vectors(here, shrink)
     moves = (there - here).transpose(0, 1)  # [num_ws, k, w_dim]
