@@ -1,6 +1,6 @@
 """The whole journey in Python: make the default generator forget one of its own people, look, and take it back.
 
-    python examples/forget_a_person.py
+python examples/forget_a_person.py
 """
 
 import sys

@@ -14,7 +14,7 @@ def pair():
     student = copy.deepcopy(base)
     with torch.no_grad():
         for parameter in editable(student):
-            parameter += 0.01 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+            parameter.add_(0.01 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     return base, student, Delta.between(base, student, Card(knobs={}, request="a test"))
 
 
@@ -72,7 +72,7 @@ def test_set_and_mask_deltas_copy_and_multiply(pair):
 
 
 def test_the_fingerprint_sees_a_single_bit_and_a_renamed_tensor(pair):
-    base, student, _ = pair
+    base = pair[0]
     twin = copy.deepcopy(base)
     assert fingerprint(twin) == fingerprint(base)
     with torch.no_grad():
