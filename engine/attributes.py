@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.core.errors import MissingAsset
-from engine.features import TAPS, backbone
+from engine.features import TAPS, Features, backbone
 
 FILE = Path(__file__).resolve().parents[1] / "checkpoints" / "ours" / "attributes.safetensors"
 NAMES = (
@@ -43,11 +43,15 @@ WHICH = ("judge", "second")
 CELLS: Mapping[str, tuple[int, ...]] = {"judge": (0, 0, 8, 4), "second": (0, 4, 4, 0)}
 
 
-def describe(images: Tensor, which: str) -> Tensor:
-    """What a network reads of pictures in [-1, 1], [n, width]: the backbone's maps in cells, and its last layer."""
+def see(images: Tensor) -> Features:
+    """The backbone's answer for pictures in [-1, 1] of any size."""
     if images.shape[-1] != SIDE:
         images = F.interpolate(images, size=(SIDE, SIDE), mode="bilinear", align_corners=False, antialias=True)
-    seen = backbone(images.device)(images.clamp(-1, 1))
+    return backbone(images.device)(images.clamp(-1, 1))
+
+
+def describe(seen: Features, which: str) -> Tensor:
+    """What a network reads of it, [n, width]: the maps in cells, and the last layer."""
     maps = zip(seen.maps, CELLS[which], strict=True)
     parts = [F.adaptive_avg_pool2d(x, cells).flatten(1) for x, cells in maps if cells]
     return torch.cat([*parts, seen.pooled], 1)
@@ -75,7 +79,7 @@ class AttributeNet(nn.Module):
 
     def logits(self, images: Tensor) -> Tensor:
         """[n, len(NAMES)] of pictures in [-1, 1]; differentiable, so that an attack can climb it."""
-        return self(describe(images, self.which))
+        return self(describe(see(images), self.which))
 
     @torch.no_grad()
     def sees(self, images: Tensor, batch: int = 16) -> Tensor:

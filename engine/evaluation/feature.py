@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine import features, losses
+from engine import assets, features, losses
+from engine import device as devices
 from engine.attributes import NAMES
-from engine.core.events import Done, Progress, Task
-from engine.evaluation.jury import Jury
+from engine.core.events import Done, Progress, Task, watch
+from engine.evaluation.jury import Jury, jury_of
 from engine.evaluation.shares import Drift, Share, removed
 
 LIMITS = {"lpips": 0.05, "points": 3.0, "removed": 0.97}  # the project's goals
@@ -48,6 +49,10 @@ class FeatureCheck:
     distances: bool = False  # FD-eff, which needs two passes of the backbone more per sample
     dtype: torch.dtype = torch.float32
 
+    @property
+    def has_lpips(self) -> bool:
+        return assets.is_present("lpips-alex")
+
     def run(self, before: nn.Module, after: nn.Module, feature: str | None) -> Task:
         """Done holds a dict of plain values; `feature` is a name the jury knows, or None when no judge knows it."""
         rows: list[dict[str, Any]] = []
@@ -67,8 +72,9 @@ class FeatureCheck:
         with torch.autocast(w.device.type, self.dtype, enabled=self.dtype != torch.float32):
             old, new = (model.synth(w, size=side).float() for model in (before, after))
         seen = {"old": self.jury.sees(old).cpu(), "new": self.jury.sees(new).cpu(), "seed": torch.tensor(list(seeds))}
-        seen["lpips"] = losses.lpips("alex", w.device)(old, new).cpu()
         seen["pixels"] = (old - new).abs().mean((1, 2, 3)).cpu()
+        if self.has_lpips:
+            seen["lpips"] = losses.lpips("alex", w.device)(old, new).cpu()
         if self.distances:
             seen |= {"old features": features.pooled(old).cpu(), "new features": features.pooled(new).cpu()}
         return seen
@@ -93,10 +99,10 @@ class FeatureCheck:
         verdict["largest drift"] = max((abs(drift.points) for drift in others), default=0.0)
         verdict["unaffected"] = {
             "samples": int(lacking.sum()),
-            "lpips": seen["lpips"][lacking].mean().item(),
+            "lpips": seen["lpips"][lacking].mean().item() if self.has_lpips else None,
             "pixels": seen["pixels"][lacking].mean().item(),
         }
-        verdict["most changed"] = seen["seed"][lacking][seen["lpips"][lacking].argsort(descending=True)][:6].tolist()
+        verdict["most changed"] = seen["seed"][lacking][seen["pixels"][lacking].argsort(descending=True)][:6].tolist()
         if self.distances:
             verdict["FD-eff"] = set_distance(seen["old features"], seen["new features"], lacking)
         return verdict
@@ -119,6 +125,15 @@ def set_distance(old: Tensor, new: Tensor, clean: Tensor) -> dict[str, float]:
     }
 
 
+def check_feature(before: nn.Module, after: nn.Module, feature: str, *, psi: float = 1.0, seeds: int = 200) -> Task:
+    """The check at the end of a run: few samples, and only the judges that fit this model. Done holds plain values."""
+    jury, dtype = jury_of(before), devices.quick_type(before.w_avg.device)
+    known = attribute_of(feature)
+    known = known if known in jury.names else None
+    verdict = yield from watch(FeatureCheck(jury, seeds=seeds, psi=psi, dtype=dtype).run(before, after, known))
+    yield Done(verdict | {"judged": known is not None, "words": in_words(verdict, feature)})
+
+
 def in_words(verdict: Mapping[str, Any], feature: str) -> list[str]:
     """The cards of the page: words first, number second."""
     said = []
@@ -128,9 +143,14 @@ def in_words(verdict: Mapping[str, Any], feature: str) -> list[str]:
             f"“{feature}” in {after['count']} of {after['of']} samples (was {before['count']}); "
             f"95 % interval {after['low']:.1f} to {after['high']:.1f} %"
         )
+    else:
+        said.append(f"No judge on this machine knows “{feature}”: look at the pairs to see what is left of it")
     lpips = verdict["unaffected"]["lpips"]
-    how = "hardly" if lpips <= 0.02 else "little" if lpips <= LIMITS["lpips"] else "visibly"
-    said.append(f"Samples without it changed {how} (LPIPS {lpips:.3f})")
+    if lpips is not None:
+        how = "hardly" if lpips <= 0.02 else "little" if lpips <= LIMITS["lpips"] else "visibly"
+        said.append(f"Samples without it changed {how} (LPIPS {lpips:.3f})")
+    if not verdict["drift"]:
+        return said
     moved = [(name, row["points"]) for name, row in verdict["drift"].items() if abs(row["points"]) > LIMITS["points"]]
     if moved:
         said.append("Also moved: " + ", ".join(f"{name} {points:+.1f} points" for name, points in moved))

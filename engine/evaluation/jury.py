@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine import assets
-from engine.attributes import NAMES, attribute_net
+from engine.attributes import FILE, NAMES, attribute_net
 
 OLD = 40  # years
 
@@ -18,6 +18,13 @@ class Jury:
 
     names: Sequence[str]
     sees: Callable[[Tensor], Tensor]
+
+
+def jury_of(model: nn.Module) -> Jury:
+    """The jury that fits a generator: of faces for one that draws faces as FFHQ does, else an empty one."""
+    if model.identity_scale is not None and FILE.exists() and assets.is_present("efficientnet-lite0"):
+        return face_jury(model.w_avg.device)
+    return Jury((), lambda pictures: torch.zeros(len(pictures), 0, dtype=torch.bool))
 
 
 def face_jury(device: torch.device | str = "cpu") -> Jury:

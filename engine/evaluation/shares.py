@@ -28,16 +28,16 @@ class Share:
         half = Z / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n**2))
         return max(0.0, middle - half), min(1.0, middle + half)
 
-    def plain(self) -> dict[str, float]:
-        """In per cent, for a card or a page."""
+    def plain(self) -> dict[str, float | None]:
+        """In per cent, for a card or a page; of nothing there is no share."""
         low, high = self.interval
-        percent = {"share": 100 * self.value, "low": 100 * low, "high": 100 * high}
-        return {"count": self.count, "of": self.total, **percent}
+        share = 100 * self.value if self.total else None
+        return {"count": self.count, "of": self.total, "share": share, "low": 100 * low, "high": 100 * high}
 
 
-def removed(before: Share, after: Share) -> float:
-    """PUL: which part of what was there is gone. Negative when there is more than before."""
-    return (before.value - after.value) / before.value if before.count else math.nan
+def removed(before: Share, after: Share) -> float | None:
+    """PUL: which part of what was there is gone. Negative when there is more than before, None when there was none."""
+    return (before.value - after.value) / before.value if before.count else None
 
 
 @dataclass(frozen=True)

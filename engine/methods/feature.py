@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from engine import device as devices
 from engine.core.errors import UserError
-from engine.core.events import Done, Progress, Snapshot, Task
+from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
 from engine.data import Request
@@ -31,6 +31,7 @@ from engine.directions.fits import FITS
 from engine.directions.lessons import Lessons
 from engine.directions.sight import Eye, Sight
 from engine.directions.study import Search, prepare_lessons, study
+from engine.evaluation.feature import check_feature
 from engine.methods import methods
 from engine.models import to_pixels
 from engine.msssim import structure_distance
@@ -38,6 +39,7 @@ from engine.resume import capture, resume
 
 WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
+LEFT, DRIFT = "feature left %", "image drift"
 LOOKED_AT = 24  # held-out samples of each kind at a check
 
 
@@ -110,12 +112,18 @@ class Feature:
             images = {}
             if step % self.check_every == 0 or step == self.steps:
                 scalars = watcher.check(smoothed)
-                streak = streak + 1 if scalars["left"] <= self.goal else 0
+                streak = streak + 1 if scalars[LEFT] <= self.goal else 0
                 images = watcher.pairs(smoothed)
             if (yield Progress(step, self.steps, losses | scalars, images)):
                 break
         card = Card.draft(self, request.label, steps_done=step, auc=found.sights[0].auc, **scalars)
         yield Done((Delta.between(base, smoothed, card),))
+
+    def check(self, before: nn.Module, after: nn.Module, request: Request) -> Task:
+        """What is left and what else changed on fresh samples, by judges that had no part in it where there are any."""
+        psi = float(request.extra.get("psi", torch.tensor(1.0)))
+        verdict = yield from watch(check_feature(before, after, request.label, psi=psi))
+        yield Done(verdict)
 
     @property
     def search(self) -> Search:
@@ -182,7 +190,7 @@ class Watcher:
     share: float
 
     def check(self, student: nn.Module) -> dict[str, float]:
-        """`left`: % of random samples that still show a feature. `drift`: change of the others."""
+        """% of random samples that still show a feature, and the mean change of the others' pixels."""
         erase, keep = (self._part(kind) for kind in ("erase", "keep"))
         seen = self.eye.look(student, erase.codes)
         shows = torch.stack([sight.flags(seen.looks) for sight in self.sights]).any(0)
@@ -190,13 +198,17 @@ class Watcher:
         if clean.pictures.var() < keep.pictures.var() / 2:
             raise UserError("training has collapsed: the pictures lost half of their contrast; lower lr or alpha")
         drift = (clean.pictures - keep.pictures).abs().mean()
-        return {"left": 100 * self.share * shows.float().mean().item(), "drift": drift.item()}
+        return {LEFT: 100 * self.share * shows.float().mean().item(), DRIFT: drift.item()}
 
     def pairs(self, student: nn.Module) -> dict[str, np.ndarray]:
         """Four samples with the feature and two without, before and now."""
-        codes = torch.cat([self._part("erase").codes[:4], self._part("keep").codes[:2]])
-        shown = {"before": self.eye.look(self.base, codes), "after": self.eye.look(student, codes)}
-        return {name: np.concatenate(list(to_pixels(seen.pictures)), 1) for name, seen in shown.items()}
+        images = {}
+        for kind, label, count in (("erase", "with", 4), ("keep", "without", 2)):
+            codes = self._part(kind).codes[:count]
+            for when, model in (("before", self.base), ("after", student)):
+                shown = to_pixels(self.eye.look(model, codes).pictures)
+                images |= {f"{when}-{label}-{number}": picture for number, picture in enumerate(shown, 1)}
+        return images
 
     def _part(self, kind: str):
         seen = getattr(self.held_out, kind)

@@ -1,7 +1,8 @@
 """The one door: page, command line and scripts ask here, in plain values, and get plain values back.
 
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
-that were), `kept` (erasures that are applied or not).
+that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
+after an erasure).
 """
 
 import os
@@ -18,6 +19,7 @@ from engine.core.jobs import Runner
 from engine.core.labelbook import LabelBook
 from engine.models import Models
 from engine.store import Store
+from engine.studio.features import Features
 from engine.studio.forgetting import LOCAL, Forgetting
 from engine.studio.kept import Kept
 from engine.studio.record import Record
@@ -28,7 +30,7 @@ __all__ = ["LOCAL", "ROOT", "BaseInfo", "Studio"]
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept):
+class Studio(Shelf, Forgetting, Record, Kept, Features):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:

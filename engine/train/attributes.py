@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.attributes import FILE, NAMES, WHICH, AttributeNet, balanced_accuracy, describe
+from engine.attributes import FILE, NAMES, WHICH, AttributeNet, balanced_accuracy, describe, see
 from engine.attributes import index as index_of
 from engine.files import save_tensors
 
@@ -104,10 +104,10 @@ def _shard(path: Path, pictures) -> dict[str, Tensor]:
     if not path.exists():
         parts: dict[str, list[Tensor]] = {which: [] for which in WHICH}
         for batch in _batches(pictures()):
+            with torch.no_grad():
+                both = [see(images) for images in (batch, _softened(batch.flip(3)))]
             for which in WHICH:
-                with torch.no_grad():
-                    both = [describe(images, which) for images in (batch, _softened(batch.flip(3)))]
-                parts[which].append(torch.stack(both, 1).half())
+                parts[which].append(torch.stack([describe(seen, which) for seen in both], 1).half())
         save_tensors(path, {which: torch.cat(rows) for which, rows in parts.items()}, {})
     return load_file(path)
 

@@ -1,0 +1,101 @@
+"""`label-export` and `erase-feature`: labels as a file, and a feature less."""
+
+from pathlib import Path
+from typing import Any
+
+from engine.commands import Verb, verbs
+from engine.commands.identity import preset
+from engine.commands.screen import follow_run, table
+from engine.core.errors import UserError
+
+
+def export_arguments(parser: Any) -> None:
+    parser.add_argument("feature", nargs="?", help="name of the feature (without it, those with labels are listed)")
+    parser.add_argument("--base", help="model (default: the photorealistic one)")
+    parser.add_argument("--owner", default="local", help="whose labels (default local; pages use their visitor's id)")
+    parser.add_argument("--psi", type=float, default=1.0, help="truncation the samples were shown at (default 1)")
+    parser.add_argument("--out", type=Path, help="file to write, .json or .csv (default FEATURE.json)")
+
+
+def export(args: Any, open_studio: Any) -> Any:
+    studio = open_studio()
+    base = args.base or studio.default_base()
+    if not args.feature:
+        known = studio.labels.features(args.owner, base)
+        rows = [(name, counts.having, counts.lacking) for name, counts in known.items()]
+        if args.json:
+            return [dict(zip(("feature", "with", "without"), row, strict=True)) for row in rows]
+        table(("feature", "with", "without"), rows)
+        return None
+    path = args.out or Path(f"{args.feature.replace(' ', '-').replace('/', '-')}.json")
+    kind = path.suffix.removeprefix(".") or "json"
+    text = studio.labels_text(base, args.feature, kind, psi=args.psi, owner=args.owner)
+    path.write_text(text, "utf8")
+    return {"file": str(path)} if args.json else str(path)
+
+
+def erase_arguments(parser: Any) -> None:
+    parser.add_argument("labels", type=Path, help="file of labels, .json or .csv, as label-export writes it")
+    parser.add_argument(
+        "--also", type=Path, action="append", default=[], metavar="FILE", help="labels of a further feature to erase"
+    )
+    parser.add_argument(
+        "--protect", type=Path, action="append", default=[], metavar="FILE", help="labels of a feature to keep as it is"
+    )
+    parser.add_argument("--preset", default="balanced", help="quick, balanced, thorough or as-published")
+    parser.add_argument("--preview", action="store_true", help="only say what erasing would do")
+    parser.add_argument("--keep", action="store_true", help="keep the result and apply it")
+
+
+def erase(args: Any, open_studio: Any) -> Any:
+    from dataclasses import replace
+
+    studio = open_studio()
+    base, target = taken(studio, args.labels)
+    others = {name: tuple(taken(studio, path, base)[1] for path in paths) for name, paths in groups(args).items()}
+    target, knobs = replace(target, **others), preset(studio.method("feature"), args.preset)
+    if args.preview:
+        return preview(studio, base, target, knobs, as_json=args.json)
+    job = studio.forget(base, target, "feature", knobs, deltas=studio.active(base))
+    row = follow_run(studio, job, quiet=args.json)
+    if row.error:
+        raise UserError(row.error)
+    kept = studio.keep(job) if args.keep else []
+    if args.json:
+        return {"run": job, "kept": kept, "verdict": row.result["verdict"]}
+    ending = f"kept as {kept[0]}" if kept else f"not kept yet: 'python app.py runs keep {job}' keeps it"
+    return "\n".join([*row.result["verdict"].get("words", []), ending])
+
+
+def groups(args: Any) -> dict[str, list[Path]]:
+    return {"also": args.also, "keep": args.protect}
+
+
+def taken(studio: Any, path: Path, base: str | None = None) -> tuple[str, Any]:
+    """The base and the target of a file; all files of a call must be of one base."""
+    try:
+        text = path.read_text("utf8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read ({error}); name a file that label-export wrote") from error
+    here, feature, psi = studio.take_labels(text)
+    if base is not None and here != base:
+        raise UserError(f"{path} holds labels of {here}, the first file of {base}; use files of one model")
+    return here, studio.labels.target("local", here, feature, psi)
+
+
+def preview(studio: Any, base: str, target: Any, knobs: dict[str, Any], *, as_json: bool) -> Any:
+    from dataclasses import asdict
+
+    *_, seen = studio.preview_feature(base, target, deltas=studio.active(base), knobs=knobs)
+    if as_json:
+        return asdict(seen)
+    lines = [
+        f"“{seen.name}”: a held-out sample with it outscores one without in {100 * seen.auc:.1f} % of cases",
+        f"{100 * seen.share:.1f} % of random samples would change",
+        *seen.warnings,
+    ]
+    return "\n".join(lines)
+
+
+verbs["label-export"] = Verb("write the labels of a feature to a file", export_arguments, export)
+verbs["erase-feature"] = Verb("make a generator forget a labelled feature", erase_arguments, erase)
