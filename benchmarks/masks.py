@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACES = {"people": ROOT / "checkpoints" / "data", "cifar10": ROOT.parent / "shared" / "data" / "cifar10_subset.npz"}
 STEPS = {"digits": 400, "permuted-digits": 400, "people": 200, "cifar10": 300}
 METHODS = ("supsup", "piggyback", "ksm", "packnet", "hat", "wsn", "tfm", "apd", "ctr")
-DRAWS = 40  # batches of each task whose task is to be found
+DRAWS = 20  # batches of each task whose task is to be found
 
 
 def load(split: str) -> tuple[TaskData, ...] | str:

@@ -30,6 +30,12 @@ class SupSup(MaskMethod):
     density: float = knob(0.5, "share of weights that a mask of rule 'top' keeps", min=0.01, max=0.99)
     outputs: int = knob(100, "outputs of the network; those beyond the classes stay idle", min=2, max=1000)
     answer: str = knob("one-shot", "how an unnamed task is found", choices=("one-shot", "binary", "try-each"))
+    objective: str = knob(
+        "entropy",
+        "what the right mask lowers: the entropy H, or G, the idle outputs' part",
+        choices=("entropy", "idle"),
+    )
+    used: int = knob(10, "outputs that are not idle, for objective 'idle'", min=1, max=1000, advanced=True)
     sure: float = knob(1.125, "k * max(belief) below which the answer is 'unknown'", min=1.0, max=10.0)
 
     title: ClassVar[str] = "SupSup"
@@ -96,7 +102,7 @@ class SupSup(MaskMethod):
         for name, weight in state.shared.items():
             stacked = torch.stack([mask[name] for mask in masks]).to(weight.dtype)
             view[name] = weight * torch.tensordot(alpha, stacked, 1)
-        (slope,) = torch.autograd.grad(entropy(self.logits(plan, view, x)), alpha)
+        (slope,) = torch.autograd.grad(self._doubt(self.logits(plan, view, x)), alpha)
         return (-slope).softmax(0)
 
     def on(self, scores: Tensor) -> Tensor:
@@ -110,6 +116,13 @@ class SupSup(MaskMethod):
             draw = (torch.rand(shape, generator=random) * 2 - 1) * math.sqrt(3 / fan_in)
             scores[name] = draw.to(device).requires_grad_()
         return scores
+
+    def _doubt(self, logits: Tensor) -> Tensor:
+        """H, or G = logsumexp with gradients through the idle outputs only."""
+        if self.objective == "entropy":
+            return entropy(logits)
+        idle = torch.arange(logits.shape[1], device=logits.device) >= self.used
+        return torch.where(idle, logits, logits.detach()).logsumexp(1).mean()
 
     def _masked(self, plan: Plan, shared, private) -> dict[str, Tensor]:
         return {
