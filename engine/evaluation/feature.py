@@ -1,6 +1,6 @@
 """What a feature erasure did, by judges that had no part in it: what is left, what else moved, what it cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,26 +55,37 @@ class FeatureCheck:
 
     def run(self, before: nn.Module, after: nn.Module, feature: str | None) -> Task:
         """Done holds a dict of plain values; `feature` is a name the jury knows, or None when no judge knows it."""
-        rows: list[dict[str, Any]] = []
+        (verdict,) = (yield from watch(self.run_all(before, {"": after}, {"": feature}))).values()
+        yield Done(verdict)
+
+    def run_all(self, before: nn.Module, afters: Mapping[str, nn.Module], erased: Mapping[str, str | None]) -> Task:
+        """Several versions at once: the one before is drawn and judged only once. Done holds a verdict for each."""
+        rows: dict[str, list[dict[str, Tensor]]] = {name: [] for name in afters}
         numbers = range(self.first_seed, self.first_seed + self.seeds)
         for start in range(0, self.seeds, self.batch):
-            rows.append(self._look(before, after, numbers[start : start + self.batch]))
+            seeds = numbers[start : start + self.batch]
+            w = before.map(before.sample_z(seeds), psi=self.psi)
+            old = self._picture(before, w)
+            known = {"old": self.jury.sees(old).cpu(), "seed": torch.tensor(list(seeds))}
+            for name, after in afters.items():
+                rows[name].append(known | self._compare(old, self._picture(after, w)))
             done = min(start + self.batch, self.seeds)
             if (yield Progress(done, self.seeds, note="checking the result")):
                 break
-        seen = {key: torch.cat([row[key] for row in rows]) for key in rows[0]}
-        yield Done(self._verdict(seen, feature))
+        joined = {name: {key: torch.cat([row[key] for row in part]) for key in part[0]} for name, part in rows.items()}
+        yield Done({name: self._verdict(seen, erased[name]) for name, seen in joined.items()})
 
     @torch.no_grad()
-    def _look(self, before: nn.Module, after: nn.Module, seeds: Sequence[int]) -> dict[str, Tensor]:
-        w = before.map(before.sample_z(seeds), psi=self.psi)
-        side = max([size for size in before.sizes if size <= self.size], default=before.sizes[0])
+    def _picture(self, model: nn.Module, w: Tensor) -> Tensor:
+        side = max([size for size in model.sizes if size <= self.size], default=model.sizes[0])
         with torch.autocast(w.device.type, self.dtype, enabled=self.dtype != torch.float32):
-            old, new = (model.synth(w, size=side).float() for model in (before, after))
-        seen = {"old": self.jury.sees(old).cpu(), "new": self.jury.sees(new).cpu(), "seed": torch.tensor(list(seeds))}
-        seen["pixels"] = (old - new).abs().mean((1, 2, 3)).cpu()
+            return model.synth(w, size=side).float()
+
+    @torch.no_grad()
+    def _compare(self, old: Tensor, new: Tensor) -> dict[str, Tensor]:
+        seen = {"new": self.jury.sees(new).cpu(), "pixels": (old - new).abs().mean((1, 2, 3)).cpu()}
         if self.has_lpips:
-            seen["lpips"] = losses.lpips("alex", w.device)(old, new).cpu()
+            seen["lpips"] = losses.lpips("alex", old.device)(old, new).cpu()
         if self.distances:
             seen |= {"old features": features.pooled(old).cpu(), "new features": features.pooled(new).cpu()}
         return seen
