@@ -108,12 +108,17 @@ def print_verdicts(verdicts: dict, times: dict[str, float]) -> None:
     for key, v in verdicts.items():
         after, distance = v["after"], v["FD-eff"]
         name, row = max(v["drift"].items(), key=lambda item: abs(item[1]["points"]))
-        print(
-            f"| {key} | {v['before']['share']:.1f} | {after['share']:.2f} ({after['low']:.2f} to {after['high']:.2f}) "
-            f"| {100 * v['removed']:.1f} | {v['unaffected']['lpips']:.4f} | {name} "
-            f"{row['points']:+.1f} ± {row['error']:.1f} | {distance['distance']:.2f} ({distance['before']:.2f}, {distance['floor']:.2f}) | {times[key]:.0f} |",
-            flush=True,
+        cells = (
+            key,
+            f"{v['before']['share']:.1f}",
+            f"{after['share']:.2f} ({after['low']:.2f} to {after['high']:.2f})",
+            f"{100 * v['removed']:.1f}",
+            f"{v['unaffected']['lpips']:.4f}",
+            f"{name} {row['points']:+.1f} ± {row['error']:.1f}",
+            f"{distance['distance']:.2f} ({distance['before']:.2f}, {distance['floor']:.2f})",
+            f"{times[key]:.0f}",
         )
+        print(f"| {' | '.join(cells)} |", flush=True)
     for key, v in verdicts.items():
         if "ours" in key:
             print(f"\nDrift after {key}, points:", end=" ")
