@@ -50,11 +50,30 @@ class Doubling(Direct):
         return smooth(F.conv_transpose2d(x, own.transpose(0, 1), stride=2), self.kernel, bias)
 
     def gradients(self, g: Tensor, x: Tensor, own: Tensor, *, want_x: bool) -> tuple[Tensor | None, Tensor]:
-        g, own = smooth(g, self.kernel.flip(0, 1), padding=2), own.transpose(0, 1)
-        to_x = F.conv2d(g, own, stride=2) if want_x else None
-        # For the weights the roles of input and output are exchanged; planes are three times as fast here.
-        planes, shape = (x.contiguous(), g.contiguous(), own.contiguous()), ([2, 2], [0, 0], [1, 1], False, [0, 0], 1)
-        return to_x, backward(*planes, None, *shape, [False, True, False])[1].transpose(0, 1)
+        g = smooth(g, self.kernel.flip(0, 1), padding=2)
+        to_x = F.conv2d(g, own.transpose(0, 1), stride=2) if want_x else None
+        return to_x, _doubling_weights(g[0].permute(1, 2, 0), x[0].permute(1, 2, 0))
+
+
+def _doubling_weights(g: Tensor, x: Tensor) -> Tensor:
+    """Σ x[i, j] g[2i + a, 2j + b] for all taps a, b of x [h, w, inputs] and g [2h + 1, 2w + 1, outputs].
+
+    Rows of x get one zero column, so that shifting g by a column or a row is shifting its flat list of pixels; pairs of
+    columns stand side by side. Each sum is then a matrix product without a copy.
+    """
+    (h, w, inputs), outputs = x.shape, g.shape[2]
+    flat = F.pad(x, (0, 0, 0, 1)).view(-1, inputs).T  # [inputs, h * (w + 1)]
+    pairs = g.new_zeros(2, h + 2, 2 * w + 2, outputs)  # even rows, odd rows
+    for odd in (0, 1):
+        pairs[odd, : h + 1 - odd, : 2 * w + 1] = g[odd::2]
+    pairs = pairs.view(2, -1, 2 * outputs)
+    rows = []
+    for a in range(3):
+        here = pairs[a % 2, (a // 2) * (w + 1) :]
+        length = flat.shape[1]
+        taps = flat @ here[:length], flat @ here[1 : length + 1, :outputs]  # b = 0 and 1, b = 2
+        rows.append(torch.cat(taps, 1).view(inputs, 3, outputs))
+    return torch.stack(rows, 2).permute(3, 0, 2, 1)
 
 
 class Tiled:
