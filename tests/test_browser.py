@@ -324,7 +324,7 @@ def test_a_killed_server_is_noticed_and_its_run_resumed(browser, tmp_path):
             expect(page.locator(".status")).to_contain_text("The server stopped at step")
             expect(page.get_by_text("Connection lost.")).to_be_hidden()
             resume.click()
-            expect(page.locator(f"[data-job='{job}'][data-state=done]")).to_be_visible()
+            expect(page.locator(f"[data-job='{job}'][data-state=done]")).to_be_visible(timeout=120_000)
         finally:
             second.close()
 

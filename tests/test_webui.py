@@ -463,3 +463,14 @@ def luminance(colour):
 def test_words_can_be_read_on_their_ground(text, ground, theme):
     light, dark = sorted((luminance(COLOURS[text][theme]), luminance(COLOURS[ground][theme])), reverse=True)
     assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_a_component_that_a_handler_leaves_alone_keeps_its_props():
+    """Gradio 6.31 wipes them; webui/__init__.py mends it."""
+    import gradio.blocks
+
+    with gr.Blocks():
+        grid = LabelGrid(lambda data, request: {})
+    assert gradio.blocks.postprocess_update_dict(grid, gr.skip()) == {"__type__": "update"}
+    update = gradio.blocks.postprocess_update_dict(grid, gr.update(items=[], context={"base": "tiny"}))
+    assert update["props"] == {"items": [], "context": {"base": "tiny"}} and set(update) == {"props", "__type__"}

@@ -23,3 +23,19 @@ def _import_gradio_quickly() -> None:
 
 
 _import_gradio_quickly()
+
+
+def _keep_props_when_skipped() -> None:
+    """An output that a handler leaves alone reaches a gr.HTML as `props = {"__type__": "update"}`: its own props are
+    wiped, and what another message had set a moment before is never drawn. Without that key nothing is sent."""
+    import gradio.blocks
+
+    real = gradio.blocks.postprocess_update_dict
+
+    def postprocess_update_dict(block: object, update_dict: dict, postprocess: bool = True) -> dict:
+        return real(block, {key: value for key, value in update_dict.items() if key != "__type__"}, postprocess)
+
+    gradio.blocks.postprocess_update_dict = postprocess_update_dict
+
+
+_keep_props_when_skipped()

@@ -19,7 +19,7 @@ from webui import pictures
 from webui.headers import HEADERS, LOOPBACK, Headers, OnlyHosts
 from webui.owner import Owners
 from webui.pages import pages
-from webui.shell import footer, header
+from webui.shell import footer, header, keep_stream
 from webui.theme import head, theme
 from webui.transfer import add_routes, clean
 
@@ -41,6 +41,7 @@ def build(studio: Studio) -> gr.Blocks:
             with gr.Column(elem_id="content", elem_classes=[f"page-{page.path or 'start'}"]):
                 page.build(studio, demo)
             footer()
+            keep_stream(demo)
     return demo.queue(default_concurrency_limit=8, max_size=256)
 
 

@@ -30,5 +30,5 @@ options.addEventListener("change", () => {
   props.value = props.several ? ids : (ids[0] ?? "");
   trigger("change");
 });
-watch(["items", "value"], build);
+watch(Object.keys({ items: 0, value: 0 }), build); // names in quotes would become events of the component
 build();

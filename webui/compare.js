@@ -174,13 +174,14 @@ document.addEventListener("keydown", (event) => {
   if (mode && !typing && !event.ctrlKey && !event.metaKey && !event.altKey && root.offsetParent) setMode(mode[0]);
 });
 
-watch(["value", "steps"], build);
-watch("full", () => {
-  const full = props.full;
-  if (!full || full.index !== enlarged || !dialog.open) return;
+// Names in quotes would become events of the component, so these are keys here.
+watch(Object.keys({ value: 0, steps: 0 }), build);
+watch(Object.keys({ large: 0 }), () => {
+  const large = props.large;
+  if (!large || large.index !== enlarged || !dialog.open) return;
   const [a, b] = stage.querySelectorAll("img");
-  a.src = full.a;
-  b.src = full.b;
+  a.src = large.a;
+  b.src = large.b;
 });
 setReveal(50);
 root.style.setProperty("--amplify", amplify.value);

@@ -4,7 +4,7 @@
     return {grid: pairs(before, after, labels)}          the value: [{"a": uri, "b": uri, "label": text}, ...]
     return {grid: gr.update(value=..., steps=[10, 20])}  with training steps, every "b" is a list of one uri per step
     grid.full(handler, ...)                              fired when a pair is enlarged; `event.index` says which.
-                                                         Answer with gr.update(full={"index": i, "a": uri, "b": uri})
+                                                         Answer with gr.update(large={"index": i, "a": uri, "b": uri})
 
 Views: slider, side by side, flip (hold), difference (amplified); keys v s f d; arrows move, Enter enlarges.
 "Most changed first" sorts by the mean difference of the pictures, measured in the browser.
@@ -27,7 +27,7 @@ def CompareGrid(value: Sequence[dict] = (), *, elem_id: str | None = None) -> gr
         elem_id=elem_id,
         elem_classes=["compare-host"],
         steps=[],
-        full=None,
+        large=None,
     )
     pair = {"type": "object", "properties": {name: {"type": "string"} for name in ("a", "b", "label")}}
     grid.api_info = lambda: {"type": "array", "items": pair}

@@ -326,6 +326,7 @@ function refresh() {
 try {
   outbox = JSON.parse(localStorage.getItem(OUTBOX) || "{}");
 } catch {}
-watch(["items", "context", "value", "mode"], refresh);
+// Names in quotes would become events of the component, so they are keys here.
+watch(Object.keys({ items: 0, context: 0, value: 0, mode: 0 }), refresh);
 refresh();
 if (Object.keys(outbox).length) send();

@@ -53,9 +53,10 @@ class JobPanel:
         locks: Sequence[gr.Button] = (),
         parts: Sequence[Any] = (),
         look: Look = lambda row, owner: {},
+        look_at_once: bool = False,
     ) -> None:
-        """Binds the panel to its page."""
-        self.locks, self.look = list(locks), look
+        """Binds the panel to its page. With `look_at_once` the page looks at a run before it has ended, too."""
+        self.locks, self.look, self.look_at_once = list(locks), look, look_at_once
         self.outputs = [self.view, *locks, *parts]
         watching = {"outputs": self.outputs, "concurrency_limit": None}
         bind(demo.load, self._attach, **watching)
@@ -114,6 +115,8 @@ class JobPanel:
                 yield {self.view: error_box(str(error)), **self._locked(False)}
                 return
             tree = job_tree(row, story, pictures, self.doing, before, self.is_linked)
+            if shown is None and self.look_at_once:
+                yield await asyncio.to_thread(self.look, row, owner)
             if tree != shown:
                 shown = tree
                 yield {self.view: tree, **self._locked(row.state.is_live)}

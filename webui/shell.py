@@ -1,8 +1,11 @@
 """The frame of every page: wordmark, ways to the other pages, and the promise at the foot."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 
 import gradio as gr
+
+from webui.events import bind
 
 WAVE = "c4.3 0 4.3-4 8.7-4s4.3 4 8.6 4 4.4-4 8.7-4"  # the river, three times, each fainter
 MARK = (
@@ -38,3 +41,15 @@ def footer() -> gr.HTML:
     )
     script = "document.body.append(element.firstElementChild);"
     return gr.HTML(html_template=template, js_on_load=script, apply_default_css=False, elem_classes=["footer-host"])
+
+
+def keep_stream(demo: gr.Blocks) -> None:
+    """Gradio closes its stream to a page when nothing is pending, and an event that begins at that moment is lost
+    (1 of 40 clicks right after a page had loaded). So one event is always pending while a page is open."""
+
+    async def linger() -> AsyncIterator[None]:
+        while True:
+            await asyncio.sleep(3600)
+            yield
+
+    bind(demo.load, linger, concurrency_limit=None)

@@ -58,7 +58,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
         after = pictures.samples(studio, name, chosen, data[right] or [], **look)
         drawn = pairs(before, after, [f"seed {seed}" for seed in chosen])
         alike = None if studio.deltas(name) else h("div", NOTHING, cls="note")
-        return {grid: gr.update(value=drawn, full=None), word: alike}
+        return {grid: gr.update(value=drawn, large=None), word: alike}
 
     @said(trouble)
     def full(data: dict, event: gr.EventData) -> dict:
@@ -67,7 +67,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
         sides = [
             pictures.samples(studio, data[base], [seed], data[side] or [], psi=data[psi])[0] for side in (left, right)
         ]
-        return {grid: gr.update(full={"index": event.index, "a": sides[0], "b": sides[1]})}
+        return {grid: gr.update(large={"index": event.index, "a": sides[0], "b": sides[1]})}
 
     settings = {base, left, right, seeds, psi}
     quiet = {"api_visibility": "private", "show_progress": "hidden"}

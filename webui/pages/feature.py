@@ -39,6 +39,7 @@ class FeaturePage:
 
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
+        self.newest: dict[str, object] = {}  # by page load: what it asked for last
         View([h("p", "Feature", cls="eyebrow"), h("h1", "Erase a feature"), h("p", LEAD, cls="lead")])
         self.trouble = View()
         with gr.Row(elem_classes=["name-row"]):
@@ -63,21 +64,22 @@ class FeaturePage:
         said_here = said(self.trouble)
         self.panel.watch(demo)
         self.panel.starts(self.erase.click, self.begin, {self.feature, *self.form.inputs})
-        loaded = bind(demo.load, said_here(self.load), None, [self.feature, self.earlier, self.trouble])
         again = [self.feature, self.batch, self.mode]
-        restored = loaded.then(self.again, again, shown, api_visibility="private", show_progress="hidden")
-        # What is restored comes in portions; it ends as soon as the user asks for something else.
+        bind(demo.load, self.load, self.mode, [self.earlier, *shown])
         for event in (self.show.click, self.name.submit):
-            bind(event, self.samples, asked, shown, cancels=[restored])
-        bind(self.earlier.open, self.reopen, [self.batch, self.mode], shown, cancels=[restored])
-        bind(self.mode.input, self.again, again, shown, cancels=[restored])
-        bind(self.grid.next, self.following, again, shown, cancels=[restored])
+            bind(event, self.samples, asked, shown)
+        bind(self.earlier.open, self.reopen, [self.batch, self.mode], shown)
+        bind(self.mode.input, self.again, again, shown)
+        bind(self.grid.next, self.following, again, shown)
         labelled = [self.enough, self.erase, self.trouble]
         bind(self.grid.input, said_here(self.labelled), None, labelled, trigger_mode="always_last")
 
-    def load(self, request: gr.Request) -> dict:
+    def load(self, how: str, request: gr.Request) -> Iterator[dict]:
+        """The owner's features, and the samples of the one they labelled last."""
         known = self.studio.labels.features(owner_of(request), self.studio.default_base())
-        return {self.feature: next(iter(known), ""), self.earlier: earlier_tree(known)}
+        yield {self.earlier: earlier_tree(known)}
+        for last in list(known)[:1]:
+            yield from self.samples(last, 0, how, request)
 
     def reopen(self, number: int, how: str, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
         yield from self.samples(event.feature, number, how, request)
@@ -89,13 +91,17 @@ class FeaturePage:
             labels = {str(seed): label.value for seed, label in self.studio.labels.get(owner, base, words).items()}
             fixed = {"context": {"base": base, "feature": words}, "mode": how, "page": number * BATCH // PAGE + 1}
             seeds, items = range(FIRST + number * BATCH, FIRST + (number + 1) * BATCH), []
+            mine = self.newest[request.session_hash] = object()
             for start in range(0, BATCH, PORTION):
+                if self.newest.get(request.session_hash) is not mine:
+                    return  # the page has asked for something else since
                 part = seeds[start : start + PORTION]
                 drawn = pictures.samples(self.studio, base, part, psi=PSI, size=pictures.small(self.studio, base))
                 items = [*items, *({"id": str(s), "src": uri} for s, uri in zip(part, drawn, strict=True))]
                 here = {item["id"]: labels[item["id"]] for item in items if item["id"] in labels}
                 drawn_so_far = {self.grid: gr.update(items=items, value=here, **fixed), self.heading: heading(words)}
                 yield {**drawn_so_far, self.trouble: None, self.batch: number, self.feature: words}
+            self.newest.pop(request.session_hash, None)
             yield self.counted(words, owner)
         except UserError as error:
             yield {self.trouble: error_box(str(error))}

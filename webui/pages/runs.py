@@ -26,8 +26,8 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
     panel = JobPanel(studio, belongs=lambda row: True, find=asked, doing="Running")
     detail = View()
     listed = View(events=EVENTS)
-    panel.watch(demo, parts=[detail], look=lambda row, owner: {detail: in_full(studio, row, owner)})
-    outputs = [head, trouble, detail, listed]
+    panel.watch(demo, parts=[detail], look=lambda row, owner: {detail: in_full(studio, row, owner)}, look_at_once=True)
+    outputs = [head, trouble, listed]
 
     def refreshed(request: gr.Request) -> dict:
         return {listed: card(run_list(studio.runs(owner_of(request))))}
@@ -39,7 +39,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
             return {**refreshed(request), head: [h("h1", "Runs"), h("p", LEAD, cls="lead")]}
         row = studio.run(job, owner_of(request))
         back = h("p", h("a", "← All runs", href="./runs"))
-        return {head: [back, h("h1", row.title)], detail: in_full(studio, row, owner_of(request))}
+        return {head: [back, h("h1", row.title)]}
 
     @said(trouble)
     def resume(event: gr.EventData, request: gr.Request) -> dict:
