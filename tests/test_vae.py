@@ -100,12 +100,16 @@ def test_kl_agrees_with_torch_distributions():
     assert torch.allclose(model.infer(picture)[2][0], expected, rtol=1e-4)
 
 
-def test_training_lowers_the_error_and_repeats_itself():
+def test_training_lowers_the_error():
     images = digits()[:64, :, ::2, ::2].contiguous()
-    first = [e for e in train(fresh(PLAIN, 0), images, **SETTINGS) if isinstance(e, Progress)]
-    again = result(train(fresh(PLAIN, 0), images, **SETTINGS))
-    once = result(train(fresh(PLAIN, 0), images, **SETTINGS))
-    assert first[-1].scalars["l1"] < first[0].scalars["l1"]
+    longer = SETTINGS | {"steps": 60, "lr": 1e-2}
+    errors = [e.scalars["l1"] for e in train(fresh(PLAIN, 0), images, **longer) if isinstance(e, Progress)]
+    assert sum(errors[-5:]) < 0.8 * sum(errors[:5])
+
+
+def test_training_repeats_itself():
+    images = digits()[:64, :, ::2, ::2].contiguous()
+    once, again = (result(train(fresh(DEEP | {"colours": 1}, 0), images, **SETTINGS)) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(again.parameters(), once.parameters(), strict=True))
 
 

@@ -212,3 +212,8 @@ bases["digits-vae"] = Base(
     title="Handwritten digits, VAE, 32 px",
     licence="MIT, trained by this project",
 )
+bases["faces-vae"] = Base(
+    load=partial(load, "faces_vae"),
+    title="Faces, hierarchical VAE, 64 px",
+    licence="trained by this project on pictures of the FFHQ base: research use",
+)

@@ -6,10 +6,14 @@ from torch import nn
 
 @torch.no_grad()
 def draw_weights(model: nn.Module, seed: int) -> nn.Module:
-    """Normal weights of variance 1 / fan-in, zero biases. What its own class set to a constant stays as it is."""
+    """Linear and conv layers get normal weights of variance 1 / fan-in and zero biases; one that its own class set to
+    zero stays zero."""
     random = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        if parameter.numel() > 1 and parameter.std() > 0:
-            weights = torch.randn(parameter.shape, generator=random) * parameter[0].numel() ** -0.5
-            parameter.copy_(weights if parameter.ndim > 1 else torch.zeros(parameter.shape))
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            if layer.weight.any():
+                draws = torch.randn(layer.weight.shape, generator=random)
+                layer.weight.copy_(draws * layer.weight[0].numel() ** -0.5)
+            if layer.bias is not None:
+                layer.bias.zero_()
     return model
