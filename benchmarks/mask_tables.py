@@ -12,6 +12,11 @@ FORGOTTEN, LATER = 2, 5
 WAYS, BATCHES = ("one-shot", "binary", "try-each"), (1, 16, 128)
 KINDS = ("mask", "index", "weights", "norm", "head", "snapshot", "total", "coded")
 GRADES = ("G0", "G1", "G2", "G2 last", "R")
+FORGETTING = f"""\
+Task {FORGOTTEN} was forgotten with the strongest mode that leaves the others alone. Serving a mask then refuses it, so
+Dep after is 0; LIRF still answers. Relapse, after one more task: the best that a live task's answers score on it, and a
+linear probe on features, beside one on bare pixels. Grades are measured; `some` = not for every seed.
+"""
 
 
 @dataclass
@@ -49,6 +54,8 @@ def tell(split: str, runs: list[Run], steps: int) -> None:
     tell_forgetting(rows)
     if "supsup" in rows:
         tell_inference(rows["supsup"])
+    if "lirf" in rows:
+        tell_lirf(rows["lirf"])
     tell_matrices(rows)
 
 
@@ -79,22 +86,16 @@ def tell_bits(rows: dict[str, list[Run]]) -> None:
 
 
 def tell_forgetting(rows: dict[str, list[Run]]) -> None:
-    print(
-        f"Task {FORGOTTEN} was forgotten with the strongest mode that leaves the others alone; serving then refuses it,"
-    )
-    print(
-        "so F is the whole Dep. Relapse, after one more task: the best that any live task's answers score on it, and a"
-    )
-    print(
-        "linear probe on their features, beside one on bare pixels. Grades are measured; `some` = not for every seed.\n"
-    )
-    scores = ("Pre", "Dep = F", "H Mean", "Dep restored", "Avg restored", "relapse", "probe", "pixels")
+    print(FORGETTING)
+    scores = ("Pre", "Dep", "Dep after", "F", "H Mean", "Dep restored", "Avg restored", "relapse", "probe", "pixels")
     header("method", *scores, "G0", "G1", "G2", "G2, last task", "R", "overlay")
     for name, some in rows.items():
-        pre, dep, back = ([run.scores[key] for run in some] for key in ("Pre", "Dep", "Dep restored"))
-        h = [2 * p * d / (p + d) for p, d in zip(pre, dep, strict=True)]
+        keys = ("Pre", "Dep", "Dep after", "Dep restored")
+        pre, dep, after, back = ([run.scores[key] for run in some] for key in keys)
+        f = [before - left for before, left in zip(dep, after, strict=True)]
+        h = [2 * p * x / (p + x) if p + x else 0.0 for p, x in zip(pre, f, strict=True)]
         average = [statistics.mean(run.final.values()) for run in some]
-        cells = [spread(values) for values in (pre, dep, h, back, average)]
+        cells = [spread(values) for values in (pre, dep, after, f, h, back, average)]
         cells += [spread([run.relapse[key] for run in some]) for key in ("answers", "probe", "blind")]
         cells += [yes([run.grades[grade] for run in some if grade in run.grades]) for grade in GRADES]
         line(title(name), *cells, yes([run.overlay for run in some]))
@@ -107,6 +108,14 @@ def tell_inference(some: list[Run]) -> None:
     for batch in BATCHES:
         keys = [f"{when} {by} {batch}" for when in ("before", "after") for by in WAYS] + [f"unknown {batch}"]
         line(str(batch), *(spread([run.inference[key] for run in some]) for key in keys))
+    print()
+
+
+def tell_lirf(some: list[Run]) -> None:
+    print("LIRF among all classes, as its paper scores it:\n")
+    keys = [key for key in some[0].scores if key.startswith("all: ")]
+    header(*(key.removeprefix("all: ") for key in keys))
+    line(*(spread([run.scores[key] for run in some]) for key in keys))
     print()
 
 
@@ -134,7 +143,7 @@ def line(*cells: str) -> None:
 
 
 def title(name: str) -> str:
-    return "Joint training" if name == "joint" else find(name).title
+    return {"joint": "Joint training", "lirf": "LIRF"}.get(name) or find(name).title
 
 
 def spread(values: Sequence[float]) -> str:

@@ -169,6 +169,21 @@ def test_a_refused_forgetting_says_who_needs_the_weights_and_the_ways_out(name, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["hat", "wsn", "ctr"])
+def test_forgetting_exclusively_releases_only_what_no_live_task_reads(name, tmp_path):
+    net = begin(name, steps=20)
+    learn(net, 0, 1, 2)
+    whole, readers, others = net.state_hash(), net.dependents(0), {t: logits(net, t) for t in (1, 2)}
+    owned = net.method.remains(net.plan, net.state, 0)
+    forgot = net.forget(0, tmp_path, "exclusive")
+    assert set(forgot.kept_for) == set(readers) != set()
+    assert 0 < net.method.remains(net.plan, net.state, 0) < owned
+    assert not forgot.grades.storage
+    assert all(same_bytes(others[t], logits(net, t)) for t in others)
+    assert net.restore(forgot.vault).equal
+    assert net.state_hash() == whole
+
+
 @pytest.mark.parametrize("name", SHARING)
 def test_a_cascade_takes_the_dependents_first_and_brings_all_back(name, tmp_path):
     net = begin(name)
@@ -281,6 +296,21 @@ def test_learning_a_live_task_or_foreign_images_is_refused():
 
 
 # What single methods claim
+
+
+def test_hat_leaves_every_weight_between_two_earlier_units_alone():
+    net = begin("hat", steps=20)
+    learn(net, 0, 1)
+    between = net.method.uses(net.plan, net.state.tasks[0])
+    for i, both in enumerate(between):
+        assert not (net.state.shared[f"owner.{i}"][both] == 2).any()
+        assert (net.state.shared[f"owner.{i}"][both] == 1).all()
+    # With a third task also those between a unit of the first and one of the second.
+    learn(net, 2)
+    gates = [net.method.masks(net.plan, net.state, t) for t in (0, 1)]
+    used = [gates[0][f"gate.{i}"] | gates[1][f"gate.{i}"] for i in range(2)]
+    both = net.plan.layers[1].pairs(used[1], used[0])
+    assert not (net.state.shared["owner.1"][both] == 3).any()
 
 
 def test_tfm_evaluates_a_task_on_its_own_slice():

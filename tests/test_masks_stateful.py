@@ -28,6 +28,8 @@ class Life(RuleBasedStateMachine):
         self.net = begin(self.method, steps=2)
         self.answers = {}  # live task -> its logits when it was learned
         self.vaults = {}  # forgotten task -> (file, its logits)
+        for task in (0, 1, 2):
+            self.learn(task)
 
     @rule(task=NUMBERS)
     def learn(self, task):
