@@ -31,6 +31,7 @@ def begin(page, url, steps=2000):
     expect(page.locator("#people input:enabled")).to_have_count(6)
     page.locator("#people label").nth(1).click()
     page.get_by_role("button", name="Settings").click()
+    settle(page)  # Gradio makes the folded fields only now, and what is typed before it is done is lost
     page.get_by_label("Steps").fill(str(steps))
     erase = page.get_by_role("button", name="Erase this person")
     expect(erase).to_be_enabled()
@@ -231,6 +232,16 @@ def test_typed_text_never_becomes_markup_or_script(page, server):
 
 
 # Runs
+
+
+def test_pages_that_were_left_take_no_place_from_the_others(browser, server):
+    """Gradio has 40 places for events unless told otherwise, and every open page holds one."""
+    with open_page(browser, server.url) as page:
+        for _ in range(45):
+            page.goto(f"{server.url}/help")
+            page.wait_for_selector("header.bar")
+        go(page, server.url, "identity")
+        expect(page.locator("#people input:enabled")).to_have_count(6)
 
 
 def test_a_run_is_watched_reloaded_seen_in_a_second_tab_stopped_and_kept(page, server):

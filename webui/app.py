@@ -24,6 +24,7 @@ from webui.theme import head, theme
 from webui.transfer import add_routes, clean
 
 TEN_MINUTES = 600
+PLACES = 1000  # events at one time: an open page holds one, a run that is watched another; neither holds a thread
 
 
 def build(studio: Studio) -> gr.Blocks:
@@ -42,6 +43,7 @@ def build(studio: Studio) -> gr.Blocks:
                 page.build(studio, demo)
             footer()
             keep_stream(demo)
+    demo.max_threads = PLACES
     return demo.queue(default_concurrency_limit=8, max_size=256)
 
 

@@ -16,8 +16,30 @@ SORRY = "Something went wrong that should not have. The server's terminal has th
 
 
 def bind(event: Callable, fn: Callable, inputs: Any = None, outputs: Any = None, **options: Any) -> Any:
-    """Binds a handler: private, without Gradio's own spinner."""
-    return event(fn, inputs, outputs, **{"api_visibility": "private", "show_progress": "hidden"} | options)
+    """Binds a handler: private, without Gradio's own spinner. `event` may also be the `.then` of an earlier one."""
+    return event(whole(fn), inputs, outputs, **{"api_visibility": "private", "show_progress": "hidden"} | options)
+
+
+def whole(fn: Callable) -> Callable:
+    """A handler that yields several times says everything again each time. Gradio sends only the differences, and its
+    page applies them to the very object it has not drawn yet: what a later message leaves out would never be seen."""
+    if inspect.isasyncgenfunction(fn):
+
+        async def handler(*args: Any) -> Any:
+            said_so_far: dict = {}
+            async for update in fn(*args):
+                yield (said_so_far := {**said_so_far, **update})
+
+    elif inspect.isgeneratorfunction(fn):
+
+        def handler(*args: Any) -> Any:
+            said_so_far: dict = {}
+            for update in fn(*args):
+                yield (said_so_far := {**said_so_far, **update})
+
+    else:
+        return fn
+    return functools.wraps(fn)(handler)
 
 
 def error_box(text: str) -> Node:
@@ -41,7 +63,6 @@ def said(box: gr.HTML, *emptied: gr.HTML) -> Callable[[Callable], Callable]:
                 trouble = SORRY
             return {**dict.fromkeys(emptied), box: error_box(trouble)}
 
-        handler.__signature__ = inspect.signature(fn)
         return handler
 
     return around

@@ -13,7 +13,7 @@ def run_list(rows: Sequence[Row], *, everything: bool = True) -> Node:
     """`everything` adds Repeat and Delete."""
     if not rows:
         return h("p", "Nothing yet. What you erase will be listed here, with its settings and scores.", cls="quiet")
-    head = h("tr", *(h("th", name, scope="col") for name in ("What", "When", "State", "")))
+    head = h("tr", *(h("th", name, scope="col") for name in ("What", "When", "State", "Actions")))
     return h("table", h("thead", head), h("tbody", *(line(row, everything) for row in rows)), cls="stack")
 
 

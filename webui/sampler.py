@@ -10,7 +10,6 @@ from webui.seeds import parse_seeds
 from webui.view import View, h
 
 STEPS = 9
-QUIET = {"api_visibility": "private", "show_progress": "hidden"}
 
 
 class Sampler:
@@ -45,8 +44,8 @@ class Sampler:
             [self.size, self.applied, self.trouble],
         )
         loaded = bind(demo.load, guard(self.load), None, [self.base, self.trouble])
-        loaded = loaded.then(guard(self.choose), self.base, chosen, **QUIET)
-        loaded.then(guard(self.sample), settings, [self.drawn, self.trouble], **QUIET)
+        loaded = bind(loaded.then, guard(self.choose), self.base, chosen)
+        bind(loaded.then, guard(self.sample), settings, [self.drawn, self.trouble])
         bind(self.base.input, guard(self.choose), self.base, chosen)
         bind(self.draw.click, guard(self.sample), settings, [self.drawn, self.trouble], show_progress="minimal")
         way = settings | {self.first, self.last}

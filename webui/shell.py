@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator, Iterable
 
 import gradio as gr
 
-from webui.events import bind
-
 WAVE = "c4.3 0 4.3-4 8.7-4s4.3 4 8.6 4 4.4-4 8.7-4"  # the river, three times, each fainter
 MARK = (
     '<svg class="wave" viewBox="0 0 32 32" aria-hidden="true">'
@@ -45,11 +43,12 @@ def footer() -> gr.HTML:
 
 def keep_stream(demo: gr.Blocks) -> None:
     """Gradio closes its stream to a page when nothing is pending, and an event that begins at that moment is lost
-    (1 of 40 clicks right after a page had loaded). So one event is always pending while a page is open."""
+    (1 of 40 clicks right after a page had loaded). So one event is always pending while a page is open. Gradio sees
+    that a page is gone when the event next says something: it speaks often enough to give its place back soon."""
 
     async def linger() -> AsyncIterator[None]:
         while True:
-            await asyncio.sleep(3600)
+            await asyncio.sleep(5)
             yield
 
-    bind(demo.load, linger, concurrency_limit=None)
+    demo.load(linger, concurrency_limit=None, api_visibility="private", show_progress="hidden")

@@ -4,8 +4,8 @@ const TAGS = new Set((
   "a article b br button code dd details div dl dt em figcaption figure footer h1 h2 h3 h4 hr img kbd li ol p pre " +
   "progress section small span strong summary table tbody td th thead time tr ul").split(" "));
 const ATTRIBUTES = new Set((
-  "alt class colspan d datetime disabled height hidden id max open points r role scope tabindex title type value " +
-  "viewBox width x x1 x2 y y1 y2 cx cy rx loading preserveAspectRatio").split(" "));
+  "alt class colspan d datetime disabled download height hidden id max open points r role scope tabindex title type " +
+  "value viewBox width x x1 x2 y y1 y2 cx cy rx loading preserveAspectRatio").split(" "));
 const CHECKED = {
   href: (text) => /^(\.\/|#|\?)/.test(text),
   src: (text) => /^data:image\/(webp|png|jpeg|svg\+xml)[;,]/.test(text),

@@ -70,12 +70,13 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
         return {grid: gr.update(large={"index": event.index, "a": sides[0], "b": sides[1]})}
 
     settings = {base, left, right, seeds, psi}
-    quiet = {"api_visibility": "private", "show_progress": "hidden"}
     loaded = bind(demo.load, load, None, [base, trouble])
     shown = [grid, word, trouble]
-    loaded.then(choose, base, [left, right, trouble], **quiet).then(compare, settings, shown, **quiet)
+    chosen = bind(loaded.then, choose, base, [left, right, trouble])
+    bind(chosen.then, compare, settings, shown)
     bind(base.input, choose, base, [left, right, trouble])
-    bind(draw.click, lambda: DRAWING, None, word, queue=False).then(compare, settings, shown, **quiet)
+    asked = bind(draw.click, lambda: DRAWING, None, word, queue=False)
+    bind(asked.then, compare, settings, shown)
     bind(grid.full, full, settings, [grid, trouble])
 
 

@@ -86,10 +86,11 @@ def open_card(studio: Studio, info: BaseInfo) -> Node:
 
 
 def actions(info: BaseInfo) -> list[Node]:
-    """A model that came with Lethe can be given out but not deleted."""
-    found = [h("a", "Export with its erasures baked in", href=f"./transfer/{info.name}")]
+    """A model that came with Lethe can be given out but not deleted. A plain link would tell Gradio that the page is
+    being left, and it would drop its stream; `download` does not."""
+    found = [h("a", "Export with its erasures baked in", href=f"./transfer/{info.name}", download="")]
     if info.parent.endswith(".pkl"):
-        found.append(h("a", "Export as .pkl", href=f"./transfer/{info.name}?form=pkl"))
+        found.append(h("a", "Export as .pkl", href=f"./transfer/{info.name}?form=pkl", download=""))
     if info.parent:
         sure = {"confirm": "Delete it and its erasures?", "busy": "Deleting …"}
         found.append(h("button", "Delete", on="delete", data_name=info.name, cls="small warn", **sure))

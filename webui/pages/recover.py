@@ -69,7 +69,7 @@ def erasures(studio: Studio) -> list[Node]:
         if cards:
             active = studio.active(base.name)
             rows = [line(base.name, name, card, name in active) for name, card in cards.items()]
-            head = h("tr", *(h("th", title, scope="col") for title in ("Erased", "By", "State", "")))
+            head = h("tr", *(h("th", title, scope="col") for title in ("Erased", "By", "State", "Actions")))
             table = h("table", h("thead", head), h("tbody", *rows), cls="stack")
             drawn.append(h("section", h("h2", base.title), table, cls="card"))
     return drawn or [h("p", "Nothing is erased. What you keep after an erasure is listed here.", cls="card quiet")]
