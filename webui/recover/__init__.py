@@ -1,0 +1,1 @@
+"""The tabs of the Recover page, one file each."""
