@@ -111,6 +111,15 @@ def test_making_pictures_leaves_the_weights_and_the_codes_alone(model, w):
 
 
 @torch.no_grad()
+def test_autocast_does_not_blur_phases_rays_and_styles(model, w):
+    before, z = model.synth(w), model.sample_z([1])
+    codes = model.map(z)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(model.synth(w), before)
+        assert torch.equal(model.map(z), codes)
+
+
+@torch.no_grad()
 def test_all_layers_that_read_w_are_named_with_their_rows(model, w):
     """Moving w by d is adding A d to the bias of every layer that reads it."""
     d = torch.randn(model.num_ws, model.w_dim)

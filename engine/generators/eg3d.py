@@ -14,7 +14,7 @@ from engine.core.errors import UserError
 from engine.generators import architectures, mapped
 from engine.generators.cameras import intrinsics, look_at, rays
 from engine.generators.layers import FullyConnected, fir_filter
-from engine.generators.mapped import MappedGenerator
+from engine.generators.mapped import MappedGenerator, full_precision
 from engine.generators.render import Draws, Rendering, render, sample_planes, setting
 from engine.generators.stylegan2 import Block, Noise, StyleGAN2
 
@@ -177,11 +177,13 @@ class EG3D(MappedGenerator):
     def planes(self, w: Tensor, *, noise: str = "const", random: torch.Generator | None = None) -> Tensor:
         return self.backbone.render(w, noise=noise, random=random)[1]
 
+    @full_precision
     def query(self, planes: Tensor, xyz: Tensor) -> tuple[Tensor, Tensor]:
         """Colours [n, p, 32] and raw densities [n, p] of points [n, p, 3]."""
         planes = planes.unflatten(1, (3, CHANNELS))
         return self.decoder(sample_planes(planes, xyz, self.rendering.box_warp).mean(1))
 
+    @full_precision
     def view(
         self,
         planes: Tensor,
@@ -204,6 +206,7 @@ class EG3D(MappedGenerator):
         image = self.superresolution(features, w, noise) if enlarge else None
         return View(image, features[:, :3], depth, features)
 
+    @full_precision
     def render(
         self,
         w: Tensor,

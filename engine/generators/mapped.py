@@ -1,11 +1,25 @@
 """Generators of the StyleGAN family: z and a condition c go through a mapping network to w."""
 
+from collections.abc import Callable
+from functools import wraps
+
 import torch
 from torch import Tensor, nn
 
 from engine.core.errors import UserError
 from engine.generators.base import LatentGenerator
 from engine.generators.layers import FullyConnected, normalise
+
+
+def full_precision(method: Callable) -> Callable:
+    """Takes no part in autocast: phases, rays and demodulation do not survive bfloat16."""
+
+    @wraps(method)
+    def run(self, *args, **kwargs):
+        with torch.autocast(self.w_avg.device.type, enabled=False):
+            return method(self, *args, **kwargs)
+
+    return run
 
 
 class Mapping(nn.Module):
@@ -60,6 +74,7 @@ class MappedGenerator(LatentGenerator):
         """[n, c_dim]: the c of a caller who gives none."""
         return self.w_avg.new_zeros(n, self.c_dim)
 
+    @full_precision
     def map(self, z: Tensor, *, psi: float = 1.0, c: Tensor | None = None, cutoff: int | None = None) -> Tensor:
         """`c` [n, c_dim] is the condition of a conditional network; only rows before `cutoff` are truncated."""
         c = self.usual_condition(len(z)) if c is None else c

@@ -146,6 +146,7 @@ def render(
     Rays are taken in parts. Where gradients are wanted, a part is computed again in the backward pass, so that only
     its rays are kept.
     """
+    planes = planes.contiguous()  # once, and not for every part
     n, rays, _ = origins.shape
     samples = options.depth_resolution + options.depth_resolution_importance
     coarse = coarse_depths(origins, directions, options, draws.depth.expand(n, -1, -1))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from engine.core.errors import UserError
 from engine.generators import architectures, mapped
 from engine.generators.layers import FullyConnected, double_image, fir_filter
-from engine.generators.mapped import MappedGenerator
+from engine.generators.mapped import MappedGenerator, full_precision
 from engine.generators.modulated import styled_conv
 
 NOISES = ("const", "none", "random")
@@ -168,6 +168,7 @@ class StyleGAN2(MappedGenerator):
         blocks = ((block.readers, range(self.num_ws)[rows]) for _, block, rows in self.synthesis.blocks())
         return [pair for readers, rows in blocks for pair in zip(readers, rows, strict=True)]
 
+    @full_precision
     def render(
         self,
         w: Tensor,

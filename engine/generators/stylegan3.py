@@ -15,7 +15,7 @@ from engine.core.errors import UserError
 from engine.generators import architectures, mapped
 from engine.generators.filters import downsample, low_pass, upsample
 from engine.generators.layers import GAIN, SLOPE, FullyConnected
-from engine.generators.mapped import MappedGenerator
+from engine.generators.mapped import MappedGenerator, full_precision
 
 IGNORED = ("num_fp16_res", "magnitude_ema_beta")  # precision on a GPU, and how training tracks magnitudes
 
@@ -221,6 +221,7 @@ class StyleGAN3(MappedGenerator):
         readers = [self.synthesis.input, *self.synthesis.layers()]
         return [(reader.affine, row) for row, reader in enumerate(readers)]
 
+    @full_precision
     def render(self, w: Tensor, *, size: int | None = None, yaw: float = 0.0) -> tuple[Tensor, Tensor]:
         self.pick_size(size)
         features, half = None, (self.num_ws - 2) // 2
