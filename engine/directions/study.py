@@ -11,7 +11,7 @@ from engine.core.errors import UserError
 from engine.core.events import Event
 from engine.data import Request
 from engine.directions.direction import Direction, edit
-from engine.directions.find import find, find_all, protect_from
+from engine.directions.find import find_all
 from engine.directions.labelled import Labelled, features_of
 from engine.directions.lessons import Lessons, targets_by_score, targets_by_sight
 from engine.directions.sight import Eye, Seen, Sight
@@ -47,6 +47,7 @@ class Study:
     sights: Sequence[Sight]
     pool: Seen
     drawn: int
+    first: Tensor  # where in `pool` the samples labelled for the first feature are, those with it first
     flagged: Tensor  # [n] shows a feature
     clear: Tensor  # [n] shows none, beyond doubt
 
@@ -59,54 +60,33 @@ class Study:
 def study(base: nn.Module, request: Request, search: Search, eye: Eye) -> Generator[Event, bool | None, Study]:
     """Looks at random samples and at the labelled ones and finds the features."""
     features, keep = features_of(request)
-    for labelled in (*features, *keep):
-        labelled.check()
+    everyone = [labelled.check() for labelled in (*features, *keep)]
     psi = float(request.extra.get("psi", torch.tensor(1.0)))
     space = survey(base, psi=psi, seed=search.seed)
     pool = yield from eye.watch(base, space.codes[: search.samples], "looking at random samples")
-    looked, sights = [pool], []
-    for labelled in features:
-        seen = yield from eye.watch(base, labelled.codes, f"looking at the samples labelled “{labelled.name}”")
-        sights.append(Sight.fit(_with(labelled, seen.looks), pool.looks, search.recall))
-        looked.append(seen)
-    everything = Seen.join(looked)
+    # The same seed is often labelled for several features: it is looked at once.
+    codes, place = torch.unique(torch.cat([labelled.codes for labelled in everyone]), dim=0, return_inverse=True)
+    seen = yield from eye.watch(base, codes, "looking at the labelled samples")
+    places = place.split([len(labelled.codes) for labelled in everyone])
+    sights = [
+        Sight.fit(_with(labelled, seen.looks[where]), pool.looks, search.recall)
+        for labelled, where in zip(everyone, places, strict=True)
+    ]
+    looked, mine = Seen.join([pool, seen]), sights[: len(features)]
     if search.fit == "probe":
-        directions = yield from _by_probe(base, features, keep, space, pool, sights, search, eye)
-        flagged = torch.stack([sight.flags(everything.looks) for sight in sights]).any(0)
-        clear = torch.stack([sight.is_clear(everything.looks) for sight in sights]).all(0)
+        extended = [_extended(labelled, sight, pool) for labelled, sight in zip(everyone, sights, strict=True)]
+        parts = (extended[: len(features)], extended[len(features) :])
+        directions = find_all(*parts, space, fit="logistic", **search.how)
+        flagged = torch.stack([sight.flags(looked.looks) for sight in mine]).any(0)
+        clear = torch.stack([sight.is_clear(looked.looks) for sight in mine]).all(0)
     else:
         directions = find_all(features, keep, space, fit=search.fit, **search.how)
-        flagged = edit(everything.codes[:, None], directions)[1]
+        flagged = edit(looked.codes[:, None], directions)[1]
         clear = ~flagged
     if not flagged.any() or not clear.any():
         words = "shows" if clear.any() else "is without"
         raise UserError(f"none of {len(flagged)} samples {words} “{request.label}”: label more samples of that side")
-    return Study(space, directions, sights, everything, len(pool.codes), flagged, clear)
-
-
-def _by_probe(
-    base: nn.Module,
-    features: Sequence[Labelled],
-    keep: Sequence[Labelled],
-    space: Space,
-    pool: Seen,
-    sights: Sequence[Sight],
-    search: Search,
-    eye: Eye,
-) -> Generator[Event, bool | None, list[Direction]]:
-    """Directions fitted to the labels and to what the probes say of random samples."""
-    found = [
-        find(_extended(labelled, sight, pool), space, fit="logistic", **search.how)
-        for labelled, sight in zip(features, sights, strict=True)
-    ]
-    kept = []
-    for labelled in keep:
-        seen = yield from eye.watch(base, labelled.codes, f"looking at the samples labelled “{labelled.name}”")
-        sight = Sight.fit(_with(labelled, seen.looks), pool.looks, search.recall)
-        kept.append(find(_extended(labelled, sight, pool), space, fit="logistic", **search.how))
-    return [
-        protect_from(one, [*(other for other in found if other is not one), *kept], space, search.how) for one in found
-    ]
+    return Study(space, directions, mine, looked, len(pool.codes), len(pool.codes) + places[0], flagged, clear)
 
 
 def _with(labelled: Labelled, vectors: Tensor) -> Labelled:

@@ -211,7 +211,8 @@ class Features:
 def _preview(token: str, found: Study, having: int) -> FeaturePreview:
     sight, direction = found.sights[0], found.directions[0]
     scores = sight.scores(found.pool.looks).cpu()
-    parts = (scores[: found.drawn], scores[found.drawn :][:having], scores[found.drawn :][having:])
+    labelled = scores[found.first.cpu()]
+    parts = (scores[: found.drawn], labelled[:having], labelled[having:])
     low, high = scores.min().item(), scores.max().item()
     edges = torch.linspace(low, high, BINS + 1)
     counts = [torch.histc(part, BINS, low, high).long().tolist() for part in parts]
