@@ -86,8 +86,9 @@ def withdraw(target: Stored, deposits: Sequence[Deposit]) -> Task:
 
 
 def report(original: Stored | None, target: Stored, deposits: Sequence[Deposit], splits: Splits, kind="pca") -> Task:
-    """Everything that is measured of a deposit, as plain values. Without the original its rows are left out."""
-    recovered = yield from watch(withdraw(target, deposits))
+    """Everything that is measured of a deposit, as plain values. Without the original, or without a deposit to put
+    back, its rows are left out."""
+    recovered = (yield from watch(withdraw(target, deposits))) if deposits else None
     networks = {"original": original and original.network, "target": target.network, "recovered": recovered}
     networks = {name: network for name, network in networks.items() if network is not None}
     names = sorted({name for removed in target.card.removed for name in removed.classes}, key=splits.classes.index)
@@ -99,7 +100,8 @@ def report(original: Stored | None, target: Stored, deposits: Sequence[Deposit],
         yield Progress(index, steps, note=f"asking the {name} network")
     found = {"classes": list(splits.classes), "deposited": names, "table": table(z, splits.test.y, moved)}
     if deposits:
-        summed = torch.cat([recovered.summed(to_float(x)) for x in splits.test.x.split(256)])
+        device = next(recovered.parameters()).device
+        summed = torch.cat([recovered.summed(to_float(x).to(device)).cpu() for x in splits.test.x.split(256)])
         found["table"]["recovered, sum rule"] = _row(summed, z.get("original"), splits.test.y, moved)
     yield Progress(steps - 2, steps, note="looking for what is left inside")
     found["probe"] = {n: linear_probe(m, splits.train.of(moved), splits.test.of(moved)) for n, m in networks.items()}
@@ -155,6 +157,7 @@ def answers(networks: Mapping[str, nn.Module], pixels: np.ndarray, size: int) ->
     for name, network in networks.items():
         image = x[:, :3].float().mean(1, keepdim=True).byte() if network.channels == 1 else x[:, :3]
         image = image.expand(-1, network.channels, -1, -1)
-        chances = network.logits(to_float(resize(image, size))).softmax(1)[0]
+        x_here = to_float(resize(image, size)).to(next(network.parameters()).device)
+        chances = network.logits(x_here).softmax(1)[0]
         said[name] = sorted(zip(network.classes, chances.tolist(), strict=True), key=lambda pair: -pair[1])
     return said

@@ -2,7 +2,7 @@
 
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
 that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
-after an erasure).
+after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return).
 """
 
 import os
@@ -19,18 +19,20 @@ from engine.core.jobs import Runner
 from engine.core.labelbook import LabelBook
 from engine.models import Models
 from engine.store import Store
+from engine.studio.classroom import READY, DataInfo, NetworkInfo
+from engine.studio.deposits import Deposits
 from engine.studio.features import Features
 from engine.studio.forgetting import LOCAL, Forgetting
 from engine.studio.kept import Kept
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
 
-__all__ = ["LOCAL", "ROOT", "BaseInfo", "Studio"]
+__all__ = ["LOCAL", "READY", "ROOT", "BaseInfo", "DataInfo", "NetworkInfo", "Studio"]
 
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features):
+class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:
@@ -43,6 +45,7 @@ class Studio(Shelf, Forgetting, Record, Kept, Features):
         self.labels = LabelBook(self.store.database)
         self.runner = Runner(self.log, self.store)
         self.models = Models(self.store, self.device)
+        self.begin = {"train": self.begin_training, "deposit": self.begin_deposit}
 
     def claim(self) -> None:
         """Makes this process the only server on its data folder; a second one is refused."""

@@ -1,6 +1,6 @@
 """Runs that make a model forget: queued, resumed, repeated."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -31,6 +31,7 @@ class Forgetting:
     log: JobLog
     runner: Runner
     device: torch.device
+    begin: dict[str, Callable[..., str]]  # how runs of other kinds are begun: (params, owner[, job]) -> job
 
     def methods(self, base: str) -> dict[str, type]:
         """Those that accept this base."""
@@ -67,6 +68,8 @@ class Forgetting:
         row = self.log.get(job, owner)
         if row.state is not State.INTERRUPTED:
             raise UserError(f"run {job} is {row.state}; only an interrupted run can be resumed")
+        if row.kind in self.begin:
+            return self.begin[row.kind](row.params, owner, job)
         if (whole := self.store.whole_result(job)) is not None:  # it was killed between its result and its record
             self.log.mark(job, State.DONE, come_from=[State.INTERRUPTED], error=None, result=whole)
             self.store.ended(self.log.get(job))
@@ -77,7 +80,10 @@ class Forgetting:
 
     def repeat(self, job: str, *, owner: str = LOCAL) -> str:
         """The same run again as a new one."""
-        params = self.log.get(job, owner).params
+        row = self.log.get(job, owner)
+        if row.kind in self.begin:
+            return self.begin[row.kind](row.params, owner)
+        params = row.params
         target = revive(params["target"])
         if target is None:
             raise UserError("the photo of this run was not stored; start a new run with the photo to repeat it")

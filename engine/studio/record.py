@@ -109,5 +109,5 @@ class Record:
     def _settle(self, row: Row, outcome: dict[str, Any]) -> None:
         self.log.set_result(row.id, {**(row.result or {}), **outcome})  # first: a kill here leaves only a spare file
         self.store.discard_result(row.id)
-        if row.params["target"]["kind"] == "Photo":
+        if row.params.get("target", {}).get("kind") == "Photo":
             self.store.forget_portrait(row.id)
