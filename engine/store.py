@@ -5,9 +5,12 @@
 <data>/deltas/             kept forgettings, one safetensors file each
 <data>/active.json         which deltas are applied to which base
 <data>/runs/<job>/         previews, snapshot, request and unkept result of one run
+<data>/tasks/<owner>/      classifiers that learn tasks, one folder per session
+<data>/data/               images of classifiers that do not come with the project
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -37,6 +40,7 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.bases, self.deltas, self.runs = root / "bases", root / "deltas", root / "runs"
+        self.data = root / "data"
         self._claim: int | None = None
         self._lock = threading.Lock()
         try:
@@ -64,8 +68,12 @@ class Store:
                 f"another Lethe server already uses {self.root}; use that one, or start this with --data OTHER_FOLDER"
             ) from error
         self._claim = handle
-        for folder in (self.bases, self.deltas, self.runs):
+        for folder in (self.bases, self.deltas, self.runs, self.root / "tasks"):
             sweep(folder)
+
+    def tasks(self, owner: str) -> Path:
+        """Where an owner's classifiers lie. A name somebody logs in with need not be a file name, so it is not one."""
+        return self.root / "tasks" / hashlib.sha256(owner.encode()).hexdigest()[:16]
 
     # Deltas
 

@@ -1,4 +1,4 @@
-"""`masks`: teach a network tasks, let it forget one into a file, give it back; the same sessions as on the page."""
+"""`masks`: teach a network tasks, let it forget one into a file, give it back. A session is a folder on disk."""
 
 import re
 from pathlib import Path
@@ -32,13 +32,13 @@ def arguments(parser: Any) -> None:
 
 def run(args: Any, open_studio: Any) -> Any:
     from engine.masks.session import Session
+    from engine.studio import LOCAL
 
     studio = open_studio()
-    root = studio.store.root / "sessions"
     if args.action == "list":
-        names = sorted(path.parent.name for path in root.glob("*/session.safetensors"))
+        names = sorted(studio.task_sessions())
         return names if args.json else "\n".join(names) or "no sessions yet: 'python app.py masks run NAME' begins one"
-    folder = root / _name(args.session)
+    folder = studio.store.tasks(LOCAL) / _name(args.session)
     if args.action == "run":
         steps = [_parse(text) for text in args.do]
         session = _open_or_begin(args, folder, studio)
@@ -53,29 +53,26 @@ def _open_or_begin(args: Any, folder: Path, studio: Any) -> Any:
     from engine.masks.net import find
     from engine.masks.session import Session
 
-    if (folder / "session.safetensors").exists():
+    if (folder / Session.FILE).exists():
         return Session.open(folder, studio.device)
-    source = args.source or (studio.store.root / "data" if args.split == "people" else None)
+    source = args.source or (studio.store.data if args.split == "people" else None)
     how = {"knobs": typed(find(args.method), args.set), "seed": args.seed, "data": source, "device": studio.device}
     return _follow("preparing", Session.create(folder, args.method, args.split, **how), quiet=args.json)
 
 
 def _do(session: Any, verb: str, task: int | None, mode: str | None, *, quiet: bool) -> None:
+    from engine.masks.receipts import tell
+
     match verb:
         case "learn":
             number = session.next_task() if task is None else task
             receipt = _follow(f"learning task {number}", session.learn(number), quiet=quiet)
-            words = f"learned task {receipt.task}: {receipt.accuracy:.1%} on validation"
         case "forget":
             receipt = _follow(f"forgetting task {task}", session.forget(task, mode or "mask"), quiet=quiet)
-            gone = ", ".join(str(r.task) for r in (*receipt.also, receipt))
-            words = f"forgot task {gone}: {receipt.bits.total / 8:,.0f} bytes in {receipt.vault.name}"
         case _:
             receipt = _follow(f"restoring task {task}", session.restore(task), quiet=quiet)
-            place = "beside its old place" if receipt.overlay else "in its old place"
-            words = f"restored task {task} {place}: logits differ by {receipt.difference:g}"
     if not quiet:
-        print(words)
+        print(tell(receipt))
 
 
 def _follow(title: str, task: Any, *, quiet: bool) -> Any:

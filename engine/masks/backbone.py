@@ -1,10 +1,12 @@
 """A backbone trained on drawn shapes before the first task, for the methods that need one and never change it."""
 
 from collections import OrderedDict
+from collections.abc import Generator
 
 import torch
 from torch import Tensor
 
+from engine.core.events import Event
 from engine.core.knobs import knob
 from engine.datasets import hold_out
 from engine.masks import plan as plans
@@ -28,13 +30,17 @@ def pretrained(plan: Plan, seed: int, steps: int) -> Begin:
     """`weight.i` and, for a normed plan, the `norm.i` it was left with. Yields progress; the same bytes every time."""
     key = (plan, seed, steps)
     if key not in _ready:
-        _ready[key] = yield from _train(*key)
+        made, stopped = yield from _train(*key)
+        if stopped:  # not the bytes that this key stands for
+            return made
+        _ready[key] = made
         while len(_ready) > _MOST:
             _ready.popitem(last=False)
     return dict(_ready[key])
 
 
-def _train(plan: Plan, seed: int, steps: int) -> Begin:
+def _train(plan: Plan, seed: int, steps: int) -> Generator[Event, bool | None, tuple[dict[str, Tensor], bool]]:
+    """The network, and whether it was stopped before its end."""
     train, validation = hold_out(shapes(plan.image, IMAGES, seed), 0.1, seed=0)
     data = TaskData("shapes", CLASSES, train, validation, validation)
     work = Work(plan, State({"": torch.empty(0)}), "pretraining", data, seed)
@@ -50,5 +56,5 @@ def _train(plan: Plan, seed: int, steps: int) -> Begin:
     groups = [{"params": [*weights.values(), *head.values()], "lr": LR}]
     network = weights | head
     note = "training the backbone on drawn shapes"
-    yield from fit(work, lambda x, _: logits(network, x), groups, steps=steps, batch=BATCH, note=note)
-    return detached(weights) | work.statistics(network, logits)
+    fitted = yield from fit(work, lambda x, _: logits(network, x), groups, steps=steps, batch=BATCH, note=note)
+    return detached(weights) | work.statistics(network, logits), fitted.stopped

@@ -95,22 +95,26 @@ class MaskedNet:
 
     def forget(self, task: int, folder: Path, mode: Mode = "mask") -> Forgot:
         """Moves a task's bytes from the serving state to a vault file in `folder`."""
-        if mode not in MODES:
-            raise UserError(f"mode={mode!r}: must be one of {', '.join(MODES)}")
-        self._check_live(task)
+        self.check_forgettable(task, mode)
         state, also = self.state, []
         if mode == "cascade":
             for other in moving.latest_first(self, task):
                 state, receipt = moving.take_out(self, state, other, mode, folder)
                 also.append(receipt)
-        elif mode == "exclusive":
-            moving.check_exclusive(self, task)
         state, receipt = moving.take_out(self, state, task, mode, folder)
         self._set(state)
         for gone in (*also, receipt):
             self.infos.pop(gone.task)
             self.vaults[gone.task] = gone.vault
         return Forgot(**{**vars(receipt), "also": tuple(also)})
+
+    def check_forgettable(self, task: int, mode: Mode) -> None:
+        """Refuses, in words, what `forget` would refuse."""
+        if mode not in MODES:
+            raise UserError(f"mode={mode!r}: must be one of {', '.join(MODES)}")
+        self._check_live(task)
+        if mode == "exclusive":
+            moving.check_exclusive(self, task)
 
     def restore(self, path: Path, task: int | None = None) -> Restored:
         """Copies a vault file's bytes back. Refuses what does not belong here, and then nothing changes."""

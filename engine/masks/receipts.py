@@ -99,6 +99,27 @@ class Answer:
     belief: Mapping[int, float] = field(default_factory=dict)
 
 
+def tell(receipt: Learned | Forgot | Restored) -> str:
+    """A receipt in a sentence or two."""
+    match receipt:
+        case Learned():
+            moved = {task: by for task, by in receipt.drift.items() if by > 0}
+            others = "; no logit of another task changed" if receipt.drift and not moved else ""
+            others = f"; logits of others moved by up to {max(moved.values()):.2g}" if moved else others
+            early = ", stopped early" if receipt.stopped else ""
+            return f"learned task {receipt.task}: {receipt.accuracy:.1%} on validation{early}{others}"
+        case Forgot():
+            gone = ", ".join(str(each.task) for each in (*receipt.also, receipt))
+            left = ", ".join(f"{task} ({why})" for task, why in receipt.kept_for.items())
+            kept = f"; kept for task {left}" if left else ""
+            size = sum(each.bits.total for each in (*receipt.also, receipt)) / 8
+            return f"forgot task {gone}: {size:,.0f} bytes in {receipt.vault.name}{kept}"
+        case Restored():
+            place = "beside its old place" if receipt.overlay else "in its old place"
+            same = "bit for bit" if receipt.equal else f"logits differ by up to {receipt.difference:.2g}"
+            return f"restored task {receipt.task} {place}: {same}"
+
+
 def plain(receipt: Any) -> dict[str, Any]:
     """A receipt for JSON."""
     return _plain(asdict(receipt))

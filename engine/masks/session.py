@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from engine.core.errors import DamagedFile, UserError
 from engine.core.events import Done, Task, watch
 from engine.core.knobs import build, values
 from engine.files import save_tensors
-from engine.masks import measure
+from engine.masks import measure, moving
 from engine.masks.measure import Row
 from engine.masks.method import Mode
 from engine.masks.net import MaskedNet, TaskInfo, find
@@ -28,10 +28,14 @@ from engine.masks.splits import TaskData, splits
 from engine.masks.state import unflatten
 
 FORMAT = 1
+NEIGHBOURS = 7  # rows of a test set are sorted by class: stepping by this mixes them
 
 
 class Session:
-    """Steps are `learn`, `forget` and `restore`; everything else only looks."""
+    """Steps are `learn`, `forget` and `restore`; everything else only looks. What cannot be done is refused when a step
+    is asked for, before it begins."""
+
+    FILE: ClassVar[str] = "session.safetensors"
 
     def __init__(
         self, folder: Path, net: MaskedNet, split: str, data: Path | None, tasks: tuple[TaskData, ...]
@@ -43,6 +47,7 @@ class Session:
         self.tasks = tasks
         self.matrix: list[Row] = []
         self.receipts: list[dict[str, Any]] = []
+        self.autosave = True  # False where the caller saves, once it knows that the step is wanted
 
     @classmethod
     def create(
@@ -55,6 +60,7 @@ class Session:
         seed: int = 0,
         data: Path | None = None,
         device: torch.device | str = "cpu",
+        autosave: bool = True,
     ) -> Task:
         """A new session; trains the backbone first where the method needs one. Done's result is the Session."""
         chosen = splits[split]
@@ -67,16 +73,17 @@ class Session:
             plan = chosen.plan(tuple(tasks[0].train.x.shape[1:]))
             net = yield from watch(MaskedNet.begin(method, knobs, plan, seed, device))
             session = cls(folder, net, split, data, tasks)
-            session.save()
+            if autosave:
+                session.save()
             yield Done(session)
 
         return task()
 
     @classmethod
-    def open(cls, folder: Path, device: torch.device | str = "cpu") -> "Session":
-        """The session as its last step left it."""
+    def open(cls, folder: Path, device: torch.device | str = "cpu", data: Path | None = None) -> "Session":
+        """The session as its last step left it. `data` is where its images are now, if they were moved."""
         tensors, card = _read(_file(folder), device)
-        data = Path(card["data"]) if card["data"] else None
+        data = data or (Path(card["data"]) if card["data"] else None)
         method = build(find(card["method"]), card["knobs"])
         net = MaskedNet(
             card["method"], method, revive(card["plan"]), card["seed"], unflatten(tensors), card["backbone"]
@@ -125,6 +132,7 @@ class Session:
 
     def forget(self, task: int, mode: Mode = "mask") -> Task:
         """Moves a task into the vault. Done's result is Forgot."""
+        self.net.check_forgettable(task, mode)
 
         def step() -> Task:
             receipt = self.net.forget(task, self.folder / "vault", mode)
@@ -139,6 +147,7 @@ class Session:
         if path is None:
             forgotten = ", ".join(map(str, sorted(self.net.vaults))) or "none"
             raise UserError(f"task {task} is not in this session's vault (forgotten: {forgotten}); hand over its file")
+        moving.take_in(self.net, path, task)
 
         def step() -> Task:
             receipt = self.net.restore(path, task)
@@ -150,7 +159,18 @@ class Session:
     def _note(self, event: str, task: int, receipt: Any) -> None:
         self.matrix.append(measure.row(self.net, event, task, self.tasks))
         self.receipts.append({"event": event, **plain(receipt)})
-        self.save()
+        if self.autosave:
+            self.save()
+
+    def check_file(self, path: Path) -> int:
+        """The task that a vault file would restore here; a file that would not is refused."""
+        card, _, _ = moving.take_in(self.net, path, None)
+        return card.task
+
+    def was_last(self, event: str, task: int) -> bool:
+        """Whether this was the last step that was saved."""
+        last = self.receipts[-1] if self.receipts else {}
+        return (last.get("event"), last.get("task")) == (event, task)
 
     # Looking
 
@@ -169,8 +189,17 @@ class Session:
     def samples(self, task: int, count: int = 12) -> list[np.ndarray]:
         """Test pictures of a task, HWC uint8, spread over its classes."""
         x = self.tasks[task].test.x
-        rows = torch.linspace(0, len(x) - 1, min(count, len(x))).round().long()
-        return [picture.permute(1, 2, 0).numpy() for picture in x[rows]]
+        return [picture.permute(1, 2, 0).numpy() for picture in x[_spread(len(x), count)]]
+
+    def ask(
+        self, of: int, number: int, count: int, *, task: int | None = None, by: str | None = None, beside: int = 0
+    ) -> tuple[Answer, str]:
+        """What is said of one of `samples(of, count)`, and what it is. Where the task is to be found, so many others of
+        the same task are shown beside it."""
+        test = self.tasks[of].test
+        row = int(_spread(len(test.x), count)[number])
+        rows = (row + NEIGHBOURS * torch.arange(1 + (0 if task is not None else beside))) % len(test.x)
+        return self.net.predict(test.x[rows], task, by), self.tasks[of].classes[int(test.y[row])]
 
     def overview(self) -> list[dict[str, Any]]:
         """One line per task: its state, last score, bits by kind and who depends on it."""
@@ -206,8 +235,12 @@ class Session:
         return measure.overlap(self.net)
 
 
+def _spread(rows: int, count: int) -> torch.Tensor:
+    return torch.linspace(0, rows - 1, min(count, rows)).round().long()
+
+
 def _file(folder: Path) -> Path:
-    return folder / "session.safetensors"
+    return folder / Session.FILE
 
 
 def _read(path: Path, device: torch.device | str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

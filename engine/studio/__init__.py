@@ -2,7 +2,8 @@
 
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
 that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
-after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return).
+after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
+`tasks` (classifiers that learn tasks one by one).
 """
 
 import os
@@ -26,13 +27,14 @@ from engine.studio.forgetting import LOCAL, Forgetting
 from engine.studio.kept import Kept
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
+from engine.studio.tasks import Tasks
 
 __all__ = ["LOCAL", "READY", "ROOT", "BaseInfo", "DataInfo", "NetworkInfo", "Studio"]
 
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits):
+class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:
@@ -45,7 +47,7 @@ class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits):
         self.labels = LabelBook(self.store.database)
         self.runner = Runner(self.log, self.store)
         self.models = Models(self.store, self.device)
-        self.begin = {"train": self.begin_training, "deposit": self.begin_deposit}
+        self.begin = {"train": self.begin_training, "deposit": self.begin_deposit, "tasks": self.begin_step}
 
     def claim(self) -> None:
         """Makes this process the only server on its data folder; a second one is refused."""
