@@ -122,7 +122,7 @@ def tab_title(row: Row, story: Story, left: float | None, doing: str) -> str:
 def curves(story: Story) -> Node | None:
     """One small drawing per number: they have different scales."""
     drawn = [curve(name, points) for name, points in story.curves.items() if len(points) > 1]
-    return h("div", drawn[:4], cls="curves") if drawn else None
+    return h("div", drawn[:6], cls="curves") if drawn else None
 
 
 def curve(name: str, points: Sequence[tuple[int, float]]) -> Node:

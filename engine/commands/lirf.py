@@ -90,7 +90,7 @@ def report(args: Any, studio: Any) -> Any:
         whose = owner(studio, args)
         again = args.map and studio.measure_deposit(args.run, args.map, owner=whose)
         return told(measured(again, args) if again else studio.deposit_report(args.run, owner=whose), args)
-    rows = [row for row in studio.runs(None) if row.kind == "deposit" and row.result]
+    rows = studio.deposits(owner=None)
     listed = [{"run": row.id, "data": row.params["base"], "classes": row.params["classes"]} for row in rows]
     if args.json:
         return listed

@@ -171,7 +171,9 @@ class _Run:
         with torch.no_grad():
             for weight, gone in self.pruned:
                 weight.masked_fill_(gone, 0)
-        return {f"L_{name}": value.item() for name, value in parts.items()}
+        named = {"target right": z_T, "deposit right": z_D}
+        share = {name: 100 * (z[:real].argmax(1) == y).float().mean().item() for name, z in named.items()}
+        return share | {f"L_{name}": value.item() for name, value in parts.items()}
 
     def losses(self, z_0: Tensor, z_T: Tensor, z_D: Tensor, y: Tensor, real: int) -> dict[str, Tensor]:
         """The named losses. The first `real` rows are deposit samples, the others dreams, which have no label."""

@@ -115,12 +115,16 @@ class Deposits(Classroom):
         yield "Taken out again"
         yield from self._measured(row, self._target(job), owner)
 
+    def returned(self, job: str, *, owner: str = LOCAL) -> list[str]:
+        """The classes that are back."""
+        self._deposit_row(job, owner)
+        return [name for kept in self._returned(job) for name in kept.classes]
+
     # What was measured
 
-    def latest_deposit(self, data: str | None = None, *, owner: str = LOCAL) -> Row | None:
-        """The newest run that left a deposit."""
-        made = (row for row in self.log.rows(owner) if row.kind == "deposit" and self._file(row.id).is_file())
-        return next((row for row in made if data in (None, row.params["base"])), None)
+    def deposits(self, *, owner: str | None = LOCAL) -> list[Row]:
+        """Runs that left a deposit, newest first."""
+        return [row for row in self.log.rows(owner) if row.kind == "deposit" and self._file(row.id).is_file()]
 
     def deposit_report(self, job: str, *, owner: str = LOCAL) -> dict[str, Any]:
         """What was measured when the classes left, or when they came back; plain values."""
@@ -144,23 +148,27 @@ class Deposits(Classroom):
 
     # Trying it
 
-    def test_pictures(self, job: str, per_class: int = 1, *, owner: str = LOCAL) -> list[tuple[str, np.ndarray]]:
-        """Pictures that no network was trained on, with their true class."""
+    def test_pictures(self, job: str, per_class: int = 1, *, owner: str = LOCAL) -> dict[int, tuple[str, np.ndarray]]:
+        """Pictures that no network was trained on: their number in the test set to true class and pixels."""
         row = self._deposit_row(job, owner)
         test = self._loaded(row.params["base"], row.params["source"]).test
         chosen = [int(i) for label in range(len(test.classes)) for i in (test.y == label).nonzero()[:per_class, 0]]
-        return [(test.classes[test.y[index]], pixels(test.x[index])) for index in chosen]
+        return {index: (test.classes[test.y[index]], pixels(test.x[index])) for index in chosen}
 
-    def try_picture(self, job: str, picture: np.ndarray, *, owner: str = LOCAL) -> dict[str, list[tuple[str, float]]]:
-        """What each network says of a picture, the likeliest class first. While no deposit was handed back there is
-        no recovered network to ask."""
+    def try_picture(
+        self, job: str, picture: np.ndarray | int, *, owner: str = LOCAL
+    ) -> dict[str, list[tuple[str, float]]]:
+        """What each network says of a picture (HWC uint8, or the number of a test picture), the likeliest class first.
+        While no deposit was handed back there is no recovered network to ask."""
         row, target = self._deposit_row(job, owner), self._target(job)
+        if isinstance(picture, int):
+            picture = pixels(self._loaded(row.params["base"], row.params["source"]).test.x[picture])
         original, back = self._original(row.params, owner), self._returned(job)
         networks = {"original": original.network} if original else {}
         networks["target"] = target.network
         if back:
             networks["recovered"] = result(withdraw(target, back))
-        return answers(networks, np.asarray(picture), datasets[row.params["base"]].size)
+        return answers(networks, picture, datasets[row.params["base"]].size)
 
     # Files
 
