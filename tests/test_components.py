@@ -46,7 +46,7 @@ class Stage:
             bind(late.click, self.late, None, self.grid)
             bind(
                 nudge.click,
-                lambda: gr.update(items=[{**item, "guess": int(item["id"]) % 2} for item in items]),
+                lambda: gr.update(advice={"guesses": {item["id"]: int(item["id"]) % 2 for item in items}}),
                 None,
                 self.grid,
             )

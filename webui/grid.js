@@ -13,6 +13,8 @@ let outbox = {}, timer = null, busy = false, dragged = null, anchor = 0;
 
 const ticking = () => props.mode === "tick";
 const shown = () => (ticking() ? items.slice(page * PAGE, page * PAGE + PAGE) : items);
+const guessOf = (item) => props.advice?.guesses?.[item.id] ?? null;
+const isOdd = (item) => Boolean(props.advice?.odd?.includes(item.id));
 const state = (item) => String((ticking() ? ticks[item.id] ?? labels[item.id] : labels[item.id]) ?? "");
 
 // Saving
@@ -69,24 +71,24 @@ function say(words, tone) {
 function paint(item) {
   const cell = cells.children[shown().indexOf(item)];
   if (!cell) return;
-  const now = state(item), guess = now === "" && item.guess !== undefined && item.guess !== null;
+  const now = state(item), guess = now === "" && guessOf(item) !== null;
   cell.dataset.l = now;
   cell.classList.toggle("guess", guess);
-  if (guess) cell.dataset.guess = item.guess;
-  cell.classList.toggle("odd", Boolean(item.odd));
-  const words = guess ? `guess: ${WORDS[item.guess]}` : WORDS[now];
-  cell.setAttribute("aria-label", `Sample ${items.indexOf(item) + 1}, ${words}${item.odd ? ", looks odd" : ""}`);
+  if (guess) cell.dataset.guess = guessOf(item);
+  cell.classList.toggle("odd", isOdd(item));
+  const words = guess ? `guess: ${WORDS[guessOf(item)]}` : WORDS[now];
+  cell.setAttribute("aria-label", `Sample ${items.indexOf(item) + 1}, ${words}${isOdd(item) ? ", looks odd" : ""}`);
 }
 function counts() {
   const of = (value) => items.filter((item) => labels[item.id] === value).length;
   return { having: of(1), lacking: of(0) };
 }
 function tally() {
-  const { having, lacking } = counts(), odd = items.filter((item) => item.odd).length;
+  const { having, lacking } = counts(), odd = items.filter(isOdd).length;
   const words = `${having} with · ${lacking} without · ${items.length - having - lacking} left`;
   count.textContent = odd ? `${words} · ${odd === 1 ? "1 label looks" : `${odd} labels look`} odd, check` : words;
   undoButton.disabled = !undone.length;
-  const guesses = items.filter((item) => item.guess !== undefined && item.guess !== null && state(item) === "").length;
+  const guesses = items.filter((item) => guessOf(item) !== null && state(item) === "").length;
   acceptButton.hidden = !guesses || ticking();
   acceptButton.textContent = "Accept the guesses you see (Enter)";
   if (ticking()) {
@@ -149,9 +151,9 @@ function range(from, to) {
 function acceptGuesses() {
   const seen = items.filter((item, index) => {
     const box = cells.children[index]?.getBoundingClientRect();
-    return item.guess !== undefined && item.guess !== null && state(item) === "" && box && box.bottom > 0 && box.top < innerHeight;
+    return guessOf(item) !== null && state(item) === "" && box && box.bottom > 0 && box.top < innerHeight;
   });
-  set(seen.map((item) => [item, item.guess]), "guess");
+  set(seen.map((item) => [item, guessOf(item)]), "guess");
 }
 
 // Pages of ten: ticked is with, the rest of a submitted page is without, undecided is neither.
@@ -313,13 +315,15 @@ function batch() {
   restore();
 }
 // The same batch comes in portions, perhaps twice, perhaps with new guesses: as long as the ids agree it is the same.
-let known = null;
+let known = null, revision = 0;
 function refresh() {
   const next = props.items || [], context = JSON.stringify(props.context);
   const both = Math.min(items.length, next.length);
   const same = known === context && (both > 0 || !items.length) && items.slice(0, both).every((item, i) => item.id === next[i].id);
   known = context;
   if (!same) return batch();
+  if (props.revision !== revision && !outbox[context]) mine = {};
+  revision = props.revision;
   items = [...next, ...items.slice(next.length)];
   restore();
 }
@@ -327,6 +331,6 @@ try {
   outbox = JSON.parse(localStorage.getItem(OUTBOX) || "{}");
 } catch {}
 // Names in quotes would become events of the component, so they are keys here.
-watch(Object.keys({ items: 0, context: 0, value: 0, mode: 0 }), refresh);
+watch(Object.keys({ items: 0, context: 0, value: 0, mode: 0, advice: 0, revision: 0 }), refresh);
 refresh();
 if (Object.keys(outbox).length) send();

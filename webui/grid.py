@@ -5,10 +5,11 @@
     grid = LabelGrid(save)
     return {grid: gr.update(items=items, value={"12": 1}, context={"base": base, "feature": name})}
 
-items    [{"id": "12", "src": uri, "guess": 1 | 0, "odd": true, "how": "chosen"}, ...]; all but id and src are optional.
-         A new list is a new batch. `guess` is shown dotted until confirmed, `odd` asks to look again.
+items    [{"id": "12", "src": uri, "how": "chosen"}, ...]; `how` is optional. A new list is a new batch.
+advice   {"guesses": {"12": 1}, "odd": ["13"]}: guesses are dotted until confirmed, odd labels ask for a second look.
 value    {"12": 1, "13": 0}: the labels of this batch, 1 with, 0 without. A value that comes late never undoes what
          the user did on this batch.
+revision a new number says that `value` counts for more than what the user did before: labels came from a file.
 context  what is being labelled; comes back with every save, so that a save after the next batch still lands right.
 mode     "grid": each sample with, without or neither. "tick": pages of ten, tick those that have it, the rest of a
          submitted page is without (u: undecided).
@@ -48,6 +49,8 @@ def LabelGrid(save: Callable[[dict, gr.Request], dict], *, elem_id: str | None =
         context={},
         mode="grid",
         page=1,
+        advice={},
+        revision=0,
     )
     grid.api_info = lambda: {"type": "object", "additionalProperties": {"type": "integer", "enum": [0, 1]}}
     return grid

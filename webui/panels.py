@@ -11,6 +11,7 @@ look(row, owner) -> {part: update} is called when a run has ended and again when
 """
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -67,14 +68,15 @@ class JobPanel:
         bind(self.view.keep, self._keep, outputs=self.outputs)
         bind(self.view.discard, self._discard, outputs=self.outputs)
 
-    def starts(self, event: Callable, begin: Callable[[dict, str], str], inputs: set) -> Any:
-        """Binds a button: begins a run and watches it."""
+    def starts(self, event: Callable, begin: Callable[..., str], inputs: set) -> Any:
+        """Binds a button: begins a run and watches it. A `begin` with a third parameter gets the click itself."""
+        wants_click = len(inspect.signature(begin).parameters) > 2
 
-        async def start(data: dict, request: gr.Request) -> AsyncIterator[dict]:
+        async def start(data: dict, click: gr.EventData, request: gr.Request) -> AsyncIterator[dict]:
             owner = owner_of(request)
             yield {self.view: waiting(), **self._locked(True)}
             try:
-                job = await asyncio.to_thread(begin, data, owner)
+                job = await asyncio.to_thread(begin, data, owner, *([click] if wants_click else []))
             except UserError as error:
                 yield {self.view: error_box(str(error)), **self._locked(False)}
                 return

@@ -75,6 +75,8 @@ def status(row: Row, story: Story, left: float | None, before: int = 0) -> str: 
 
 def outcome(row: Row) -> str:
     result = row.result or {}
+    if result.get("words"):
+        return result["words"]
     if result.get("kept"):
         return "Kept, and applied to the model. You can take it back on the Recover page."
     if result.get("discarded"):

@@ -1,11 +1,11 @@
 // Builds the nodes of `props.value`. Text becomes text nodes; tags and attributes are taken from lists.
-const SVG = new Set("svg path polyline line circle rect g".split(" "));
+const SVG = new Set("svg path polyline line circle rect g text".split(" "));
 const TAGS = new Set((
   "a article b br button code dd details div dl dt em figcaption figure footer h1 h2 h3 h4 hr img kbd li ol p pre " +
   "progress section small span strong summary table tbody td th thead time tr ul").split(" "));
 const ATTRIBUTES = new Set((
   "alt class colspan d datetime disabled download height hidden id max open points r role scope tabindex title type " +
-  "value viewBox width x x1 x2 y y1 y2 cx cy rx loading preserveAspectRatio").split(" "));
+  "value viewBox width x x1 x2 y y1 y2 cx cy rx loading preserveAspectRatio text-anchor").split(" "));
 const CHECKED = {
   href: (text) => /^(\.\/|#|\?)/.test(text),
   src: (text) => /^data:image\/(webp|png|jpeg|svg\+xml)[;,]/.test(text),

@@ -183,13 +183,28 @@ class Features:
         self, job: str, pair: Pair, *, size: int | None = None, owner: str = LOCAL
     ) -> tuple[np.ndarray, np.ndarray]:
         """Left and right picture of a question."""
-        params = self.log.get(job, owner).params
+        row = self.log.get(job, owner)
+        params, kept = row.params, (row.result or {}).get("kept", ())
         before = self.models.with_deltas(params["base"], params["deltas"])
-        after = compose(before, [delta for delta in self.store.results(job) if delta.card.role == "forget"]).eval()
+        results = [delta for delta in self.store.results(job) if delta.card.role == "forget"]
+        if not results and not kept:
+            raise UserError(f"the result of run {job} was discarded; repeat the run to check it")
+        after = (
+            compose(before, results).eval()
+            if results
+            else self.models.with_deltas(params["base"], [*params["deltas"], *kept])
+        )
         with torch.inference_mode():
             w = before.map(before.sample_z([pair.seed]), psi=params["target"]["psi"])
             old, new = (to_pixels(model.synth(w, size=size or _side(model, 256)))[0] for model in (before, after))
         return (new, old) if pair.after_is_left else (old, new)
+
+    def human_answers(self, job: str, *, owner: str = LOCAL) -> dict[int, str]:
+        """What was answered so far, by number of the pair."""
+        self.log.get(job, owner)
+        path = self.store.run_folder(job) / "people.json"
+        stored = json.loads(path.read_text())["answers"] if path.exists() else {}
+        return {int(number): answer for number, answer in stored.items()}
 
     def answer_human_check(self, job: str, answers: Mapping[int, str], *, owner: str = LOCAL) -> dict[str, object]:
         """Stores the answers with the run and gives the tally."""

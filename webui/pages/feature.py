@@ -1,26 +1,33 @@
-"""Feature: name it, label samples, erase, check, keep or discard.
+"""Feature: name it, label samples, look at what would change, erase, check, keep or discard."""
 
-The labelling is the real one. Until the real method is here, what erases is the naive baseline, called by its name.
-"""
-
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import gradio as gr
 
 from engine.core.errors import UserError
 from engine.core.joblog import Row
 from engine.core.labelbook import Counts, checked_feature
+from engine.core.targets import Labels
 from engine.studio import Studio
 from webui import pictures
+from webui.compare import CompareGrid
 from webui.events import bind, error_box, said
+from webui.feature import files
+from webui.feature.check import checked
+from webui.feature.people import PeopleCheck
+from webui.feature.preview import Preview
 from webui.form import Form
 from webui.grid import PAGE, LabelGrid, keep_labels
 from webui.owner import owner_of
 from webui.pages import Page, pages
 from webui.panels import JobPanel
+from webui.runview import is_undecided
 from webui.view import Node, View, h
 
-METHOD = "ascent"
+METHOD = "feature"
+START = "Balanced"
 BATCH = 120
 PORTION = 12  # samples that are shown as soon as they are drawn
 ENOUGH = 10  # labels on each side
@@ -52,52 +59,86 @@ class FeaturePage:
         self.heading = View()
         self.grid = LabelGrid(self.save, elem_id="labels")
         self.enough = View()
+        with gr.Accordion("Labels from a file", open=False):
+            self.upload = gr.File(label="Labels saved here as JSON or CSV", type="binary", file_types=[".json", ".csv"])
         with gr.Accordion("Settings", open=False):
-            self.form = Form(studio.method(METHOD), hide=("batch",))
+            self.keep = gr.Dropdown(
+                [], multiselect=True, label="Protect", info="Other features of yours that must stay."
+            )
+            self.also = gr.Dropdown([], multiselect=True, label="Erase together", info="Further features of yours.")
+            method = studio.method(METHOD)
+            self.form = Form(method, method.presets, start=START)
+        self.preview = Preview(studio)
         self.erase = gr.Button("Erase", variant="primary", interactive=False, elem_classes=["run"])
         self.panel = JobPanel(studio, belongs=of_this_page)
+        self.check, self.pairs = View(), CompareGrid(elem_id="check")
+        self.people = PeopleCheck(studio)
         self.batch, self.feature = gr.State(0), gr.State("")  # what is being labelled, whatever the name field says
 
     def bind(self, demo: gr.Blocks) -> None:
-        asked = [self.name, self.batch, self.mode]
-        shown = [self.heading, self.grid, self.batch, self.feature, self.enough, self.erase, self.trouble]
+        buttons = [self.erase, self.preview.button]
+        shown = [self.heading, self.grid, self.batch, self.feature, self.enough, *buttons, self.trouble]
         said_here = said(self.trouble)
-        self.panel.watch(demo)
-        self.panel.starts(self.erase.click, self.begin, {self.feature, *self.form.inputs})
+        parts = [self.check, self.pairs, self.people.view]
+        target = {self.feature, self.keep, self.also}
+        self.panel.watch(demo, locks=[self.erase], parts=parts, look=self.look)
+        self.panel.starts(self.erase.click, self.begin, {*target, *self.form.inputs})
+        self.preview.bind(self.target, target)
+        self.people.bind()
         again = [self.feature, self.batch, self.mode]
-        bind(demo.load, self.load, self.mode, [self.earlier, *shown])
+        bind(demo.load, self.load, self.mode, [self.earlier, self.keep, self.also, *shown])
         for event in (self.show.click, self.name.submit):
-            bind(event, self.samples, asked, shown)
+            bind(event, self.samples, [self.name, self.batch, self.mode], shown)
         bind(self.earlier.open, self.reopen, [self.batch, self.mode], shown)
+        bind(self.upload.upload, self.take, [self.upload, self.mode], [self.upload, *shown])
         bind(self.mode.input, self.again, again, shown)
         bind(self.grid.next, self.following, again, shown)
-        labelled = [self.enough, self.erase, self.trouble]
-        bind(self.grid.input, said_here(self.labelled), None, labelled, trigger_mode="always_last")
+        labelled = [self.enough, *buttons, self.trouble]
+        counted = bind(self.grid.input, said_here(self.labelled), None, labelled, trigger_mode="always_last")
+        bind(counted.then, self.advise, [self.feature, self.batch], self.grid, trigger_mode="always_last")
+
+    # Labelling
 
     def load(self, how: str, request: gr.Request) -> Iterator[dict]:
         """The owner's features, and the samples of the one they labelled last."""
         known = self.studio.labels.features(owner_of(request), self.studio.default_base())
-        yield {self.earlier: earlier_tree(known)}
+        usable = [name for name, counts in known.items() if not short_of(counts)]
+        choices = {part: gr.update(choices=usable) for part in (self.keep, self.also)}
+        yield {self.earlier: earlier_tree(known), **choices}
         for last in list(known)[:1]:
             yield from self.samples(last, 0, how, request)
 
     def reopen(self, number: int, how: str, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
         yield from self.samples(event.feature, number, how, request)
 
-    def samples(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
-        """A batch of samples with the labels they already have, in portions as they are drawn."""
+    def take(self, content: bytes | None, how: str, request: gr.Request) -> Iterator[dict]:
+        try:
+            feature = files.taken(self.studio, content, owner_of(request))
+        except UserError as error:
+            yield {self.trouble: error_box(str(error)), self.upload: None}
+            return
+        for update in self.samples(feature, 0, how, request, revision=time.time_ns()):
+            yield {self.upload: None, **update}
+
+    def samples(
+        self, feature: str, number: int, how: str, request: gr.Request, order: Sequence[int] = (), revision: int = 0
+    ) -> Iterator[dict]:
+        """A batch of samples with the labels they already have, in portions as they are drawn. Samples in an `order`
+        were chosen, not drawn at random, and thresholds must not be taken from them."""
         try:
             words, owner, base = checked_feature(feature), owner_of(request), self.studio.default_base()
             labels = {str(seed): label.value for seed, label in self.studio.labels.get(owner, base, words).items()}
             fixed = {"context": {"base": base, "feature": words}, "mode": how, "page": number * BATCH // PAGE + 1}
-            seeds, items = range(FIRST + number * BATCH, FIRST + (number + 1) * BATCH), []
+            seeds, items = order or seeds_of(number), []
+            more = {"how": "chosen"} if order else {}
+            fixed |= {"revision": revision} if revision else {}
             mine = self.newest[request.session_hash] = object()
             for start in range(0, BATCH, PORTION):
                 if self.newest.get(request.session_hash) is not mine:
                     return  # the page has asked for something else since
                 part = seeds[start : start + PORTION]
                 drawn = pictures.samples(self.studio, base, part, psi=PSI, size=pictures.small(self.studio, base))
-                items = [*items, *({"id": str(s), "src": uri} for s, uri in zip(part, drawn, strict=True))]
+                items = [*items, *({"id": str(s), "src": uri} | more for s, uri in zip(part, drawn, strict=True))]
                 here = {item["id"]: labels[item["id"]] for item in items if item["id"] in labels}
                 drawn_so_far = {self.grid: gr.update(items=items, value=here, **fixed), self.heading: heading(words)}
                 yield {**drawn_so_far, self.trouble: None, self.batch: number, self.feature: words}
@@ -114,7 +155,14 @@ class FeaturePage:
             yield {self.trouble: None}
 
     def following(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
-        yield from self.samples(feature, number + 1, how, request)
+        """The next batch; when the labels suffice for a probe, the most useful samples come first."""
+        order: Sequence[int] = ()
+        if how == "grid" and not self.missing(feature, owner_of(request)):
+            yield {self.heading: h("p", "Looking which samples would help most …", cls="quiet")}
+            base, seeds = self.studio.default_base(), seeds_of(number + 1)
+            advice = self.studio.advise(base, feature, seeds, psi=PSI, owner=owner_of(request))
+            order = [*advice.order, *(seed for seed in seeds if seed not in set(advice.order))]
+        yield from self.samples(feature, number + 1, how, request, order)
 
     def save(self, data: dict, request: gr.Request) -> dict:
         return keep_labels(self.studio, owner_of(request), data)
@@ -122,19 +170,60 @@ class FeaturePage:
     def labelled(self, event: gr.EventData, request: gr.Request) -> dict:
         return self.counted(checked_feature(event.context["feature"]), owner_of(request))
 
+    def advise(self, feature: str, number: int, request: gr.Request) -> dict:
+        """Guesses to confirm and labels that look odd, once ten and ten are there."""
+        owner, base = owner_of(request), self.studio.default_base()
+        if not feature or self.missing(feature, owner):
+            return {self.grid: gr.update(advice={})}
+        found = self.studio.advise(base, feature, seeds_of(number), psi=PSI, owner=owner)
+        guesses = {str(seed): answer for seed, answer in found.guesses.items()}
+        return {self.grid: gr.update(advice={"guesses": guesses, "odd": [str(seed) for seed in found.odd]})}
+
+    def missing(self, feature: str, owner: str) -> str:
+        return short_of(self.studio.labels.counts(owner, self.studio.default_base(), feature))
+
     def counted(self, feature: str, owner: str) -> dict:
-        counts = self.studio.labels.counts(owner, self.studio.default_base(), feature)
-        button = gr.update(value=f"Erase “{feature}” (naive baseline)", interactive=not short_of(counts))
-        return {self.enough: enough_tree(counts), self.erase: button}
+        base = self.studio.default_base()
+        counts = self.studio.labels.counts(owner, base, feature)
+        ready = not short_of(counts)
+        return {
+            self.enough: enough_tree(counts, base, feature),
+            self.erase: gr.update(value=f"Erase “{feature}”", interactive=ready),
+            self.preview.button: gr.update(interactive=ready),
+        }
+
+    # Erasing
+
+    def target(self, data: dict, owner: str) -> Labels:
+        base = self.studio.default_base()
+        if not data[self.feature]:
+            raise UserError("no feature is named yet; type its name and press Show samples")
+
+        def labels(name: str) -> Labels:
+            found = self.studio.labels.target(owner, base, name, psi=PSI)
+            missing = short_of(Counts(len(found.having), len(found.lacking)))
+            if missing:
+                raise UserError(f"“{name}”: {missing}")
+            return found
+
+        others = {part: tuple(labels(name) for name in data[part] or ()) for part in (self.also, self.keep)}
+        return replace(labels(data[self.feature]), also=others[self.also], keep=others[self.keep])
 
     def begin(self, data: dict, owner: str) -> str:
-        base = self.studio.default_base()
-        target = self.studio.labels.target(owner, base, data[self.feature], psi=PSI)
-        missing = short_of(Counts(len(target.having), len(target.lacking)))
-        if missing:
-            raise UserError(missing)
-        knobs = self.form.read(data) | {"batch": 4}
+        base, target = self.studio.default_base(), self.target(data, owner)
+        knobs = self.form.read(data)
         return self.studio.forget(base, target, METHOD, knobs, owner=owner, deltas=self.studio.active(base))
+
+    def look(self, row: Row, owner: str) -> dict:
+        if not is_undecided(row):
+            return {self.check: None, self.pairs: [], self.people.view: None}
+        cards, shown = checked(self.studio, row, owner)
+        return {self.check: cards, self.pairs: shown, self.people.view: self.people.offer(row)}
+
+
+def seeds_of(number: int) -> Sequence[int]:
+    """The seeds of a batch."""
+    return range(FIRST + number * BATCH, FIRST + (number + 1) * BATCH)
 
 
 def heading(feature: str) -> Node:
@@ -155,15 +244,12 @@ def short_of(counts: Counts) -> str:
     return f"Label {' and '.join(need)}." if need else ""
 
 
-def enough_tree(counts: Counts) -> Node:
+def enough_tree(counts: Counts, base: str, feature: str) -> list[Node]:
     missing = short_of(counts)
     total = f"{counts.having} with and {counts.lacking} without in all. "
-    if missing:
-        return h("p", total, missing, cls="quiet")
-    return h("p", total, "Enough to begin; twenty on each side are better. ", BASELINE, cls="quiet")
-
-
-BASELINE = "The real method and its preview are coming; what runs now is the naive baseline, which protects nothing."
+    words = missing or "Enough to begin; twenty on each side are better."
+    saved = files.links(base, feature) if counts.having + counts.lacking else None
+    return [part for part in (h("p", total, words, cls="quiet"), saved) if part]
 
 
 def earlier_tree(known: dict[str, Counts]) -> Node | None:

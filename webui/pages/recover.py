@@ -4,10 +4,10 @@ import gradio as gr
 
 from engine.studio import Studio
 from webui.pages import Page, pages
-from webui.recover import deposit, erasures
+from webui.recover import deposit, erasures, tasks
 from webui.view import View, h
 
-TABS = {"Erasures": erasures.build, "Deposit & withdraw": deposit.build}
+TABS = {"Erasures": erasures.build, "Deposit & withdraw": deposit.build, "Tasks & masks": tasks.build}
 
 
 def build(studio: Studio, demo: gr.Blocks) -> None:

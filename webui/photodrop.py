@@ -1,0 +1,45 @@
+"""PhotoDrop: choose or drop a photo that must stay in memory.
+
+    drop = PhotoDrop("Drop a photo, or choose one")
+    drop.taken(handler, ...)          the handler's `event: gr.EventData`; `photos(event)` gives the files' bytes
+
+Gradio's own upload writes a file; this one sends the bytes inside the event.
+"""
+
+import base64
+import binascii
+from pathlib import Path
+
+import gradio as gr
+
+from engine.core.errors import UserError
+
+HERE = Path(__file__).parent
+LARGEST = 10_000_000
+
+
+def PhotoDrop(words: str, *, several: bool = False, elem_id: str | None = None, visible: bool = True) -> gr.HTML:
+    return gr.HTML(
+        None,
+        html_template=(HERE / "photodrop.html").read_text(),
+        js_on_load=(HERE / "photodrop.js").read_text(),
+        apply_default_css=False,
+        elem_id=elem_id,
+        elem_classes=["drop-host"],
+        words=words,
+        several=several,
+        visible=visible,
+    )
+
+
+def photos(event: gr.EventData) -> list[bytes]:
+    """What the browser sent, checked: nobody has to use our page to send something."""
+    sent = getattr(event, "photos", None)
+    if not isinstance(sent, list) or not sent or not all(isinstance(text, str) for text in sent):
+        raise UserError("no photo came with this; choose one again")
+    if any(len(text) > LARGEST * 4 / 3 + 4 for text in sent):
+        raise UserError("this photo is larger than 10 MB; use a smaller copy")
+    try:
+        return [base64.b64decode(text, validate=True) for text in sent]
+    except binascii.Error as error:
+        raise UserError("this photo came damaged; choose it again") from error
