@@ -31,7 +31,7 @@ from engine.files import save_tensors
 ROOT = Path(__file__).resolve().parents[2]
 SETS = ("faces_attributes_128", "faces_synthetic_128")
 COLUMNS = {"hat": "wearing_hat", "beard": "no_beard"}  # ours to the file's; the others differ by a blank only
-SHARD, BLOCK, BATCH = 400, 25, 16
+SHARD, BLOCK, BATCH = 100, 25, 20
 EYE = Path(__file__).with_name("seen_by_eye.json")
 LICENCE = "research use: trained on a CelebA subset, which is for non-commercial research"
 
