@@ -72,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 def serve(args: argparse.Namespace, open_studio) -> int:
     studio = open_studio()
+    studio.default_base()  # a wrong --base is said before anything is opened
     studio.claim()
     os.environ["GRADIO_TEMP_DIR"] = str(empty_upload_folder(studio.store.root))
     from webui.app import serve as serve_page

@@ -13,7 +13,7 @@ from engine.delta import compose, fingerprint
 from engine.generators import bases
 from engine.store import Store, checked
 
-KEEP = 4  # composed models in memory
+KEEP = 4  # bases, and composed models, in memory
 BATCH = 8  # pictures per forward pass
 
 
@@ -22,7 +22,7 @@ class Models:
 
     def __init__(self, store: Store, device: torch.device) -> None:
         self.store, self.device = store, device
-        self._bases: dict[str, nn.Module] = {}
+        self._bases: OrderedDict[str, nn.Module] = OrderedDict()
         self._prints: dict[str, str] = {}
         self._composed: OrderedDict[tuple[str, tuple[str, ...]], nn.Module] = OrderedDict()
         self._lock = threading.RLock()
@@ -31,6 +31,9 @@ class Models:
         with self._lock:
             if name not in self._bases:
                 self._bases[name] = self._load(name).to(self.device).eval().requires_grad_(False)
+                while len(self._bases) > KEEP:
+                    self._bases.popitem(last=False)
+            self._bases.move_to_end(name)
             return self._bases[name]
 
     def _load(self, name: str) -> nn.Module:

@@ -43,6 +43,11 @@ def test_a_wrong_word_gives_a_sentence_and_exit_code_one(tmp_path, capsys):
     assert said.startswith("lethe: unknown base 'nope'; known:") and "Traceback" not in said
 
 
+def test_the_page_does_not_open_with_a_base_that_is_not_here(tmp_path, capsys):
+    assert app.main(["--base", "nope", "--port", "0", "--data", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("lethe: there is no base 'nope' here; there are")
+
+
 def test_seeds_are_numbers_and_ranges():
     assert parse_seeds("3,7,10-12") == [3, 7, 10, 11, 12]
     for wrong in ("", "a", "5-3", "1,,2", "-1", "0-99999999"):

@@ -20,6 +20,9 @@ PACKAGES = (
 )
 
 
+TOOLS = {"npm": "the expression, age and landmark networks come by it", "chromium": "only the browser tests need it"}
+
+
 def arguments(parser: Any) -> None:
     pass
 
@@ -34,9 +37,12 @@ def run(args: Any, open_studio: Any) -> Any:
         ("asset", seen.asset.name, seen.state, "" if seen.state == "present" else assets.WAY_OUT)
         for seen in assets.status()
     ]
-    chromium = shutil.which("chromium")
-    rows.append(("tool", "chromium", chromium or "not installed", "" if chromium else "only the browser tests need it"))
-    rows += [("file", name, "damaged", "delete it on the Recover page") for name in studio.store.damaged()]
+    for tool, need in TOOLS.items():
+        found = shutil.which(tool)
+        rows.append(("tool", tool, found or "not installed", "" if found else need))
+    rows += [
+        ("file", name, "damaged", "delete it, or put a copy in its place") for name in studio.store.damaged()
+    ]
     if _is_tight(studio.store.root):
         rows.append(("disk", "free space", "under 2 GB", "free some space before a long run"))
     if args.json:

@@ -72,7 +72,7 @@ def open_card(studio: Studio, info: BaseInfo) -> Node:
         "Fingerprint": facts["fingerprint"],
         "Licence": info.licence,
         **({"From": info.parent} if info.parent else {}),
-        "Erased": ", ".join(card.request for card in studio.deltas(info.name).values()) or "nothing",
+        "Erased": erased(studio, info.name),
     }
     return h(
         "section",
@@ -83,6 +83,15 @@ def open_card(studio: Studio, info: BaseInfo) -> Node:
         cls="card model",
         data_model=info.name,
     )
+
+
+def erased(studio: Studio, base: str) -> str:
+    """What is applied now, and what was kept but taken back."""
+    active = studio.active(base)
+    words = [
+        card.request if name in active else f"{card.request} (taken back)" for name, card in studio.deltas(base).items()
+    ]
+    return ", ".join(words) or "nothing"
 
 
 def actions(info: BaseInfo) -> list[Node]:

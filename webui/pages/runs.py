@@ -8,7 +8,7 @@ from engine.core.errors import UserError
 from engine.core.joblog import Row
 from engine.studio import Studio
 from webui import pictures, words
-from webui.events import bind, error_box, said
+from webui.events import bind, said
 from webui.owner import owner_of
 from webui.pages import Page, pages
 from webui.panels import JobPanel
@@ -125,12 +125,12 @@ def shots(studio: Studio, row: Row, owner: str, events: list[dict]) -> Node | No
     for step, name, file in shown[-MOST_PICTURES:]:
         try:
             source = pictures.webp_uri(studio.preview(row.id, file, owner))
-        except UserError as error:
-            return error_box(str(error))
+        except UserError:
+            continue  # pictures of a person's photo are dropped when a run is decided
         drawn.append(
             h("figure", h("img", src=source, alt=f"{name}, step {step}"), h("figcaption", f"{name}, step {step}"))
         )
-    return h("section", h("h2", "Pictures"), h("div", *drawn, cls="faces"), cls="card")
+    return drawn and h("section", h("h2", "Pictures"), h("div", *drawn, cls="faces"), cls="card")
 
 
 def log_text(row: Row, events: list[dict]) -> str:
