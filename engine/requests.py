@@ -22,13 +22,13 @@ def prepare(base: nn.Module, target: Target) -> Task:
         case Labels():
             yield Progress(1, 1, note="finding the samples")
             yield Done(labelled_codes(base, target))
-        case Photo(pixels, face, words, others):
-            found = yield from watch(invert(base, pixels, face))
+        case Photo(pixels, face, words, others, code):
+            w = (yield from watch(invert(base, pixels, face))).w if code is None else torch.from_numpy(code)
             codes = []
             for other in others:
                 codes.append((yield from watch(invert(base, other))).w)
             extra = {"photos": torch.cat(codes)} if codes else {}
-            yield Done(Request(LatentBatch(found.w, "a photo"), words, extra=extra))
+            yield Done(Request(LatentBatch(w.to(base.w_avg), "a photo"), words, extra=extra))
         case _:
             raise UserError(
                 f"this model cannot forget {type(target).__name__.lower()}; choose a photo, samples or labels"

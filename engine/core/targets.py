@@ -15,12 +15,13 @@ class Seeds:
 @dataclass(frozen=True)
 class Photo:
     """One photo in memory, HWC uint8, and which of its faces is meant. `others` are more photos of the same person,
-    used only to check the result. Never written anywhere."""
+    used only to check the result; `code` is the face's code where it was found already. Never written anywhere."""
 
     pixels: Any = field(repr=False)
     face: int = 0
     words: str = "a person"
     others: tuple[Any, ...] = field(default=(), repr=False)
+    code: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ class Base:
     title: str
     licence: str
     needs: tuple[str, ...] = ()  # names in the table of assets
+    of_faces: bool = False  # aligned as FFHQ is: photos can be found in it, and recognisers can judge it
 
 
 bases: Registry[Base] = Registry("base")

@@ -92,4 +92,5 @@ bases["ffhq"] = Base(
     title="Faces, FFHQ, 1024 px",
     licence="Apache-2.0 package; distilled from StyleGAN2-FFHQ, whose terms are non-commercial: research use",
     needs=("ffhq",),
+    of_faces=True,
 )

@@ -92,7 +92,7 @@ class Guide:
         random = torch.Generator().manual_seed(self.seed)
         latents, student = Latents.of(base, self.seed), copy.deepcopy(base)
         people = request.forget.w
-        targets = torch.stack([choose(base, latents, w, self.target, self.distance, random) for w in people])
+        targets = self.targets(base, latents, people)
         if self.start == "redirect":
             kept = request.retain.w if isinstance(request.retain, LatentBatch) else people[:0]
             redirect(student, latents, torch.cat([people, kept]), torch.cat([targets, kept]), self.shrink)
@@ -112,6 +112,11 @@ class Guide:
             if (yield Progress(step, self.steps, {name: loss.item() for name, loss in losses.items()}, images)):
                 break
         yield Done((Delta.between(base, student, Card.draft(self, request.label, steps_done=step)),))
+
+    def targets(self, base: nn.Module, latents: Latents, people: Tensor) -> Tensor:
+        """Who takes each one's place. Its draws are its own, so that a page can show beforehand what a run will do."""
+        random = torch.Generator().manual_seed(self.seed)
+        return torch.stack([choose(base, latents, w, self.target, self.distance, random) for w in people])
 
     def check(self, before: nn.Module, after: nn.Module, request: Request) -> Task:
         """The person, their other photos if there are, and 200 random faces, by the recogniser no loss has seen."""

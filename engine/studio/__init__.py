@@ -3,7 +3,7 @@
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
 that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
 after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
-`tasks` (classifiers that learn tasks one by one).
+`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased).
 """
 
 import os
@@ -25,6 +25,7 @@ from engine.studio.deposits import Deposits
 from engine.studio.features import Features
 from engine.studio.forgetting import LOCAL, Forgetting
 from engine.studio.kept import Kept
+from engine.studio.portraits import Portraits
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
 from engine.studio.tasks import Tasks
@@ -34,7 +35,7 @@ __all__ = ["LOCAL", "READY", "ROOT", "BaseInfo", "DataInfo", "NetworkInfo", "Stu
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks):
+class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:

@@ -94,6 +94,10 @@ class Shelf:
             return self.first_base
         return "ffhq" if "ffhq" in ready else "tiny"
 
+    def is_of_faces(self, base: str) -> bool:
+        """Whether photos of people can be found in it. An imported one is taken at its word: it may be."""
+        return bases[base].of_faces if base in bases else True
+
     def sizes(self, base: str) -> list[int]:
         return list(self.models.base(base).sizes)
 
