@@ -43,6 +43,13 @@ def test_a_wrong_word_gives_a_sentence_and_exit_code_one(tmp_path, capsys):
     assert said.startswith("lethe: unknown base 'nope'; known:") and "Traceback" not in said
 
 
+def test_models_are_listed_with_size_hash_licence_and_parent(tmp_path, capsys):
+    assert app.main(["models", "--data", str(tmp_path), "--json"]) == 0
+    tiny = next(row for row in json.loads(capsys.readouterr().out) if row["name"] == "tiny")
+    assert tiny["size"].startswith("16 px") and len(tiny["fingerprint"]) == 16 and tiny["licence"]
+    assert tiny["from"] == "" and tiny["erased"] == ""
+
+
 def test_the_page_does_not_open_with_a_base_that_is_not_here(tmp_path, capsys):
     assert app.main(["--base", "nope", "--port", "0", "--data", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith("lethe: there is no base 'nope' here; there are")

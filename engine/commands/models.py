@@ -6,6 +6,9 @@ from typing import Any
 from engine.commands import Verb, verbs
 from engine.commands.sample import pick_deltas
 from engine.commands.screen import console, table
+from engine.core.errors import UserError
+
+COLUMNS = ("name", "title", "state", "size", "fingerprint", "licence", "from", "erased")
 
 
 def list_arguments(parser: Any) -> None:
@@ -17,14 +20,26 @@ def list_models(args: Any, open_studio: Any) -> Any:
     if args.delete:
         studio.delete_base(args.delete)
         return {"deleted": args.delete} if args.json else f"{args.delete} and its erasures are gone"
-    rows = [
-        (info.name, info.title, "missing " + ", ".join(info.missing) if info.missing else "ready", erased(studio, info))
-        for info in studio.bases()
-    ]
+    rows = [dict(zip(COLUMNS, described(studio, info), strict=True)) for info in studio.bases()]
     if args.json:
-        return [dict(zip(("name", "title", "state", "erased"), row, strict=True)) for row in rows]
-    table(("name", "title", "state", "erased"), rows)
-    return None
+        return rows
+    shown = [name for name in COLUMNS if name not in ("title", "licence")]
+    table(shown, [tuple(row[name] for name in shown) for row in rows])
+    return "\n".join(f"{row['name']}: {row['title']}. Licence: {row['licence']}" for row in rows)
+
+
+def described(studio: Any, info: Any) -> tuple[str, ...]:
+    """One row of COLUMNS. A model that cannot be opened says why and does not hide the others."""
+    size, mark, state = "", "", "ready"
+    try:
+        if info.missing:
+            state = "missing " + ", ".join(info.missing)
+        else:
+            facts = studio.facts(info.name)
+            size, mark = f"{max(facts['sizes'])} px, {facts['bytes'] / 1e6:.1f} MB", facts["fingerprint"]
+    except UserError as error:
+        state = str(error)
+    return info.name, info.title, state, size, mark, info.licence, info.parent, erased(studio, info)
 
 
 def erased(studio: Any, info: Any) -> str:
