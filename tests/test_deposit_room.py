@@ -153,6 +153,25 @@ def test_a_network_is_trained_here_and_can_be_chosen(room, monkeypatch):
         room.deposit("people", made, ["Ada"])
 
 
+def test_an_npz_of_the_user_goes_the_whole_way(room, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    from engine import originals
+
+    recipe = originals.RECIPES["fashion-mnist"]
+    monkeypatch.setitem(originals.RECIPES, "fashion-mnist", replace(recipe, fit=replace(recipe.fit, epochs=1)))
+    random, source = np.random.default_rng(0), str(tmp_path / "mine.npz")
+    y = np.arange(60, dtype=np.uint8) % 3
+    x = (random.integers(0, 80, (60, 28, 28)) + 80 * y[:, None, None]).astype(np.uint8)
+    np.savez(source, x_train=x, y_train=y, x_test=x[:12], y_test=y[:12], classes=["bag", "coat", "shoe"])
+    assert list(room.class_pictures("fashion-mnist", source)) == ["bag", "coat", "shoe"]
+    network = room.train_network("fashion-mnist", source=source, architecture="tiny")
+    assert room.wait(network).state is State.DONE
+    made = room.deposit("fashion-mnist", network, ["coat"], QUICK, source=source)
+    assert room.wait(made).state is State.DONE, room.run(made).error
+    assert "recovered" in last(room.withdraw(made, [room.deposit_file(made)]))["table"]
+
+
 def test_data_sets_say_what_they_need(room):
     known = {info.name: info for info in room.data_sets()}
     assert known["digits"].ready and known["people"].ready and not known["digits"].place

@@ -19,6 +19,7 @@ def arguments(parser: Any) -> None:
     parser.add_argument("--classes", default="", help="deposit: names of the classes to take out, with commas")
     parser.add_argument("--network", default="", help="deposit: 'ready', or the run that made it (default: the newest)")
     parser.add_argument("--train", action="store_true", help="deposit: train a new network first")
+    parser.add_argument("--architecture", default="", help="of that network: tiny, resnet20 or resnet18")
     parser.add_argument("--preset", default="ours", help="deposit: ours, as-described or as-coded")
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="deposit: a setting of LIRF")
     parser.add_argument("--out", type=Path, help="deposit: file to write (default CLASSES.deposit.safetensors)")
@@ -71,7 +72,7 @@ def chosen_network(args: Any, studio: Any) -> str:
     originals = [info.id for info in studio.networks(args.dataset) if not info.gone]
     if originals and not args.train:
         return originals[0]
-    job = studio.train_network(args.dataset, source=args.source)
+    job = studio.train_network(args.dataset, source=args.source, architecture=args.architecture)
     if not args.json:
         console().print(f"Training a network for {args.dataset} first.")
     ended(studio, job, args)

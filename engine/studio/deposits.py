@@ -73,7 +73,8 @@ class Deposits(Classroom):
             made.target.save(self._file(job))
             sizes = made.deposit.sizes() | {"network": made.target.bytes}
             facts = {"gone": departed(made.target), "sizes": sizes, "seconds": made.seconds, "partial": partial}
-            return facts | {"scalars": found["table"]["target"]}
+            words = f"{', '.join(params['classes'])} left the network as a file of {sizes['bytes'] / 1000:.1f} kB."
+            return facts | {"scalars": found["table"]["target"], "words": words}
 
         return self._queue("deposit", f"Deposit {', '.join(params['classes'])}", params, owner, start, finish, job)
 
