@@ -15,7 +15,8 @@ GRADES = ("G0", "G1", "G2", "G2 last", "R")
 FORGETTING = f"""\
 Task {FORGOTTEN} was forgotten with the strongest mode that leaves the others alone. Serving a mask then refuses it, so
 Dep after is 0; LIRF still answers. Relapse, after one more task: the best that a live task's answers score on it, and a
-linear probe on features, beside one on bare pixels. Grades are measured; `some` = not for every seed.
+linear probe on features, beside one on bare pixels. Grades are measured; `some` = not for every seed; G2
+is from twin runs of seed 0, with and without the task.
 """
 
 
@@ -40,6 +41,17 @@ class Run:
     inference: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     matrix: list[dict[str, Any]] = field(default_factory=list)
+    cpu: float = 0.0  # seconds of one core
+
+    @classmethod
+    def revive(cls, noted: dict[str, Any]) -> "Run":
+        """A run as JSON gives it back: tasks are numbers again."""
+        rows = [{**row, "scores": _numbered(row["scores"])} for row in noted["matrix"]]
+        return cls(**{**noted, "final": _numbered(noted["final"]), "matrix": rows})
+
+
+def _numbered(scores: dict[str, float]) -> dict[int, float]:
+    return {int(task): score for task, score in scores.items()}
 
 
 def tell(split: str, runs: list[Run], steps: int) -> None:

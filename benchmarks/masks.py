@@ -1,4 +1,5 @@
 """The mask family on four splits, in one table: `python -m benchmarks.masks [--only digits ...] [--seeds 3]`.
+With `--runs FILE` every finished run is noted there and not made again, so that a long measurement can be cut off.
 
 The script of every run: learn tasks 0 to 4, forget task 2, learn task 5 (task 0 with its pixels shuffled, or one more
 permutation), restore task 2. Same network, batches and seeds for all methods; every knob was chosen on validation
@@ -7,13 +8,16 @@ advantage the others lack. Two runs at a time, one thread each.
 """
 
 import argparse
+import json
+import math
 import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,7 +25,8 @@ from benchmarks.mask_lirf import lirf
 from benchmarks.mask_tables import BATCHES, FORGOTTEN, LATER, WAYS, Run, tell
 from engine.core.errors import UserError
 from engine.core.events import result
-from engine.masks import mask_methods, measure, references
+from engine.files import atomic
+from engine.masks import mask_methods, measure, references, training
 from engine.masks.joint import joint
 from engine.masks.moving import check_exclusive
 from engine.masks.net import MaskedNet
@@ -34,6 +39,7 @@ PLACES = {"people": ROOT / "checkpoints" / "data", "cifar10": ROOT.parent / "sha
 STEPS = {"digits": 400, "permuted-digits": 400, "people": 200, "cifar10": 300}
 METHODS = ("supsup", "piggyback", "ksm", "packnet", "hat", "wsn", "tfm", "apd", "ctr")
 LIRF_ON = ("digits", "people")  # on CIFAR-10 its network alone takes longer than all the rest: see benchmarks.lirf
+SUMMARY = ROOT / "benchmarks" / "masks.json"  # what the page draws its dots from
 DRAWS = 20  # batches of each task whose task is to be found
 
 
@@ -174,16 +180,56 @@ def _twin(net: MaskedNet, tasks: tuple[TaskData, ...], plan: Plan, seed: int, st
 
 
 def plan_runs(split: str, methods: list[str], seeds: int, steps: int) -> Iterator[tuple]:
-    """Longest first, so that two workers end together. The twin runs are made where they are cheap."""
-    slow = ("lirf", "ctr", "apd", "wsn", "hat")
-    for method in sorted(methods, key=lambda name: (name not in slow, name)):
-        for seed in range(seeds):
-            yield (split, method, seed, steps, split == "digits" and method not in ("joint", "lirf"))
+    """The twin runs are made where they are cheap, once for each method."""
+    for seed in range(seeds):
+        for method in methods:
+            twin = split == "digits" and seed == 0 and method not in ("joint", "lirf")
+            yield (split, method, seed, steps, twin)
 
 
-def _work(job: tuple) -> Run:
+def _work(job: tuple) -> tuple[tuple, Run]:
     *rest, twin = job
-    return run(*rest, twin=twin)
+    training.REPORTS, training.QUIET = 1, math.inf  # nobody watches these runs
+    start = time.process_time()
+    done = run(*rest, twin=twin)
+    done.cpu = time.process_time() - start
+    return job, done
+
+
+def work_off(jobs: list[tuple], workers: int, notes: Path | None) -> Iterable[Run]:
+    """Makes the runs that are not noted yet, two at a time, slow ones first so that the workers end together."""
+    known = _read_notes(notes)
+    yield from (known[job] for job in jobs if job in known)
+    slow = ("lirf", "ctr", "apd", "wsn", "hat")
+    waiting = sorted((job for job in jobs if job not in known), key=lambda job: (job[2], job[1] not in slow))
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        for job, done in pool.imap_unordered(_work, waiting):
+            if notes:
+                with notes.open("a") as file:
+                    file.write(json.dumps([job, asdict(done)]) + "\n")
+            yield done
+
+
+def _read_notes(notes: Path | None) -> dict[tuple, Run]:
+    if notes is None or not notes.exists():
+        return {}
+    lines = [json.loads(line) for line in notes.read_text().splitlines()]
+    return {tuple(job): Run.revive(done) for job, done in lines}
+
+
+def summarise(by_split: dict[str, list[Run]], steps: dict[str, int]) -> dict[str, Any]:
+    """split -> method -> mean accuracy and bits, for the page."""
+    told: dict[str, Any] = {}
+    for split, runs in by_split.items():
+        for name in dict.fromkeys(run.method for run in runs if run.bits):
+            some = [run for run in runs if run.method == name]
+            told.setdefault(split, {})[name] = {
+                "accuracy": round(statistics.mean(statistics.mean(run.final.values()) for run in some), 5),
+                "bits": round(statistics.mean(run.bits["total"] for run in some)),
+                "seeds": len(some),
+                "steps": steps[split],
+            }
+    return told
 
 
 def main() -> None:
@@ -193,23 +239,31 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=0, help="batches per task; 0 = as the numbers were made")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--runs", type=Path, help="a file that finished runs are noted in, and read from")
     flags = parser.parse_args()
-    started = time.monotonic()
-    with multiprocessing.get_context("spawn").Pool(flags.workers) as pool:
-        for split in flags.only:
-            tasks = load(split)
-            if isinstance(tasks, str):
-                print(f"### {split}\n\n(skipped: {tasks})\n", flush=True)
-                continue
-            steps = flags.steps or STEPS[split]
-            methods = [name for name in flags.methods if name != "lirf" or split in LIRF_ON]
-            jobs = list(plan_runs(split, methods, flags.seeds, steps))
-            runs = pool.map(_work, jobs, chunksize=1)
-            runs.sort(key=lambda run: (flags.methods.index(run.method), run.seed))
-            tell(split, runs, steps)
     missing = sorted(set(mask_methods) - set(METHODS))
     assert not missing, f"not measured: {missing}"
-    print(f"_{time.monotonic() - started:.0f} s in all._")
+    started = time.monotonic()
+    unread = {split: why for split in flags.only if isinstance(why := load(split), str)}
+    steps = {split: flags.steps or STEPS[split] for split in flags.only if split not in unread}
+    jobs = []
+    for split, count in steps.items():
+        methods = [name for name in flags.methods if name != "lirf" or split in LIRF_ON]
+        jobs += plan_runs(split, methods, flags.seeds, count)
+    runs = sorted(
+        work_off(jobs, flags.workers, flags.runs), key=lambda run: (flags.methods.index(run.method), run.seed)
+    )
+    by_split = {split: [run for run in runs if run.split == split] for split in steps}
+    for split, some in by_split.items():
+        tell(split, some, steps[split])
+    for split, why in unread.items():
+        print(f"### {split}\n\n(skipped: {why})\n")
+    if flags.methods == parser.get_default("methods") and not flags.steps and flags.seeds >= 3:
+        with atomic(SUMMARY) as file:
+            file.write(json.dumps(summarise(by_split, steps), indent=1).encode() + b"\n")
+    cpu = sum(run.cpu for run in runs)
+    print(f"_{cpu / 60:.0f} minutes of one core, {cpu / 120:.0f} on two quiet ones; this took", end=" ")
+    print(f"{(time.monotonic() - started) / 60:.0f} minutes._")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,18 @@ def test_a_journey_of_steps_leaves_its_record_and_the_same_bytes(studio):
     assert after["hash"] == before["hash"]
     assert [line["event"] for line in after["matrix"]] == ["learn", "learn", "learn", "forget", "restore"]
     assert studio.task_sessions() == [session]
+    (summary,) = studio.task_summaries()
+    assert summary["live"] == [0, 1, 2]
+    assert summary["accuracy"] == after["facts"]["accuracy"]
+
+
+def test_a_damaged_session_is_named_and_hides_no_other(studio):
+    whole, broken = begin(studio), begin(studio)
+    file = studio.store.tasks("local") / broken / "session.safetensors"
+    file.write_bytes(file.read_bytes()[:60])
+    told = {summary["name"]: summary for summary in studio.task_summaries()}
+    assert "no readable session" in told[broken]["trouble"]
+    assert told[whole]["title"] == "PackNet"
 
 
 def test_a_step_that_cannot_be_is_refused_before_it_becomes_a_run(studio):

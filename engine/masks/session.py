@@ -95,6 +95,12 @@ class Session:
         session.receipts = card["receipts"]
         return session
 
+    @staticmethod
+    def summary(folder: Path) -> dict[str, Any]:
+        """Method, split, tasks and means of a session, without opening it."""
+        card = _read_card(_file(folder))
+        return {"method": card["method"], "split": card["split"], **card["summary"]}
+
     def save(self) -> None:
         """The folder's file as it is now, in place of the old one or not at all."""
         net = self.net
@@ -111,6 +117,7 @@ class Session:
             "vaults": {task: path.name for task, path in net.vaults.items()},
             "matrix": [asdict(row) for row in self.matrix],
             "receipts": self.receipts,
+            "summary": {"live": sorted(net.state.tasks), "forgotten": sorted(net.vaults), **self.facts()},
         }
         save_tensors(_file(self.folder), net.state.flat(), {"card": json.dumps(card)})
 
@@ -244,17 +251,25 @@ def _file(folder: Path) -> Path:
 
 
 def _read(path: Path, device: torch.device | str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    card = _read_card(path)
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, card  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        raise DamagedFile(f"{path.parent.name} holds no readable session ({error})") from error
+
+
+def _read_card(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise UserError(f"{path.parent.name} holds no session")
     try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
+        with safe_open(path, framework="pt") as file:
             card = json.loads((file.metadata() or {})["card"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise DamagedFile(f"{path.parent.name} holds no readable session ({error})") from error
     if card.get("format") != FORMAT:
         raise DamagedFile(f"{path.parent.name} has format {card.get('format')}; this version reads format {FORMAT}")
-    return tensors, card
+    return card
 
 
 def _whole(scores: Mapping[str, float]) -> dict[int, float]:

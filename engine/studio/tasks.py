@@ -181,6 +181,18 @@ class Tasks:
         files = self.store.tasks(owner).glob(f"*/{Session.FILE}")
         return [path.parent.name for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)]
 
+    def task_summaries(self, owner: str = LOCAL) -> list[dict[str, Any]]:
+        """Per session, the one used last first: its name, method, split, live and forgotten tasks, and means over the
+        live ones. One that cannot be read says why."""
+        found = []
+        for name in self.task_sessions(owner):
+            try:
+                summary = Session.summary(self._session_folder(name, owner))
+                found.append({"name": name, "title": find(summary["method"]).title, **summary})
+            except UserError as error:
+                found.append({"name": name, "trouble": str(error)})
+        return found
+
     def task_session(self, session: str, *, owner: str = LOCAL) -> dict[str, Any]:
         """Everything a page shows of a session, in plain values."""
         opened = self._session(session, owner)

@@ -58,18 +58,15 @@ def session_line(summary: Mapping[str, Any], is_open: bool) -> Node:
     )
 
 
-def board(session: Mapping[str, Any], pictures: Mapping[int, Sequence[str]], is_busy: bool) -> list[Node]:
+def board(session: Mapping[str, Any], pictures: Mapping[int, Sequence[str]], is_busy: bool) -> Node:
     """Everything about one session but its plots."""
     method = session["method"]
     told = f"{session['title']}, {session['steps']} batches a task, seed {session['seed']}."
     if session["pretraining"]:
         told += f" Its network was first trained on {session['pretraining']}."
     cards = [task_card(session, line, pictures.get(line["task"], ()), is_busy) for line in session["tasks"]]
-    return [
-        h("div", h("h2", method["title"]), h("p", told, cls="quiet"), cls="session-head", data_session=session["name"]),
-        facts(session),
-        h("div", *cards, cls="task-cards"),
-    ]
+    head = h("div", h("h2", method["title"]), h("p", told, cls="quiet"), cls="session-head")
+    return h("div", head, facts(session), h("div", *cards, cls="task-cards"), data_session=session["name"])
 
 
 def facts(session: Mapping[str, Any]) -> Node | None:
