@@ -7,8 +7,10 @@ age nets. The paper (StyleGAN, FFHQ) reports 94.2, 93.8, 94.3 and 96.9 % removed
 
 import argparse
 import os
+import tempfile
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -28,6 +30,7 @@ from engine.generators import bases
 from engine.methods.ascent import Ascent
 from engine.methods.feature import Feature
 from engine.requests import labelled_codes
+from engine.studio import Studio
 
 PROTECT = {"glasses": ("male", "young"), "beard": ("male",), "hat": (), "bangs": ()}
 RADII = (0.5, 1.0)
@@ -46,9 +49,11 @@ def main() -> None:
     base = bases["ffhq"].load().eval().requires_grad_(False)
     names = args.features.split(",")
     labels = label(base, args.labels)
+    print("## Features of faces\n")
     print(
         f"{args.labels} labels by the second net, {args.seeds} fresh samples judged, psi 1, {os.cpu_count()} cores.\n"
     )
+    print_preview(labels[names[0]])
     afters, times = {}, {}
     for name in names:
         target = replace(labels[name], keep=tuple(labels[other] for other in PROTECT[name]))
@@ -61,6 +66,20 @@ def main() -> None:
     print_verdicts(verdicts, times)
     if args.attacked:
         print_attacks(base, {key: model for key, model in afters.items() if "naive" not in key}, args.attacked)
+
+
+def print_preview(target: Labels) -> None:
+    """What the page asks for before anything is trained."""
+    with tempfile.TemporaryDirectory() as folder:
+        studio = Studio(Path(folder), base="ffhq")
+        started = time.perf_counter()
+        *_, found = studio.preview_feature("ffhq", target)
+        first = time.perf_counter()
+        studio.slide(found.token, [0.0])
+        warm = time.perf_counter()
+        studio.slide(found.token, [2.0])
+        print(f"Preview {first - started:.0f} s, then six samples moved in {time.perf_counter() - warm:.2f} s.\n")
+        studio.close()
 
 
 def label(base: nn.Module, count: int) -> dict[str, Labels]:
