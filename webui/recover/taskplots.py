@@ -73,9 +73,8 @@ def dependents_graph(tasks: Sequence[Mapping[str, Any]]) -> Node:
     for task, x in place.items():
         dots += [h("circle", cx=x, cy=106, r=15, cls="node"), h("text", task, x=x, y=111, text_anchor="middle")]
     wide = max(place.values()) + 40
-    drawing = h(
-        "svg", *arrows, *dots, viewBox=f"0 0 {wide} 130", role="img", aria_label="Which task was built on which"
-    )
+    size = {"viewBox": f"0 0 {wide} 130", "width": wide, "height": 130}
+    drawing = h("svg", *arrows, *dots, **size, role="img", aria_label="Which task was built on which")
     return h("div", h("div", drawing, cls="graph"), h("details", h("summary", "In words"), h("ul", *spoken)))
 
 

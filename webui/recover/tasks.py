@@ -33,11 +33,13 @@ class TasksTab:
         self.infos = {info.name: info for info in methods}
         View([h("h2", "Tasks & masks"), h("p", LEAD, cls="lead")])
         with gr.Row():
-            self.method = gr.Dropdown([(i.title, i.name) for i in methods], value="packnet", label="Method")
+            named = [(info.title, info.name) for info in methods]
+            self.method = gr.Dropdown(named, value="packnet", label="Method", scale=3)
             here = [(s.title if not s.missing else f"{s.title} (not here)", s.name) for s in splits]
-            self.split = gr.Dropdown(here, value="digits", label="Pictures")
-            self.long = gr.Radio(list(BATCHES), value="Usual", label="Training of a task")
-            self.seed = gr.Number(0, label="Seed", precision=0, minimum=0)
+            self.split = gr.Dropdown(here, value="digits", label="Pictures", scale=4)
+        with gr.Row():
+            self.long = gr.Radio(list(BATCHES), value="Usual", label="Training of a task", scale=4)
+            self.seed = gr.Number(0, label="Seed", precision=0, minimum=0, scale=3)
         self.about = View(about(self.infos["packnet"]), cls="about-method")
         self.begin_button = gr.Button("Begin a network", variant="primary", elem_classes=["run"])
         self.trouble = View()

@@ -106,7 +106,7 @@ def task_card(session: Mapping[str, Any], line: Mapping[str, Any], shown: Sequen
 
 
 def new_part(session: Mapping[str, Any], line: Mapping[str, Any], place: Mapping[str, Any]) -> Node:
-    return h("div", h("button", "Learn", on="learn", cls="small main", **place), cls="row")
+    return h("div", h("div", h("button", "Learn", on="learn", cls="small main", **place), cls="row"))
 
 
 def live_part(session: Mapping[str, Any], line: Mapping[str, Any], place: Mapping[str, Any]) -> Node:
@@ -197,13 +197,19 @@ def plots(session: Mapping[str, Any], dots: Sequence[Mapping[str, Any]]) -> list
             h(
                 "section",
                 h("h2", "What a task costs"),
-                h("p", f"{session['title']}: bytes of one task against mean accuracy, all methods.", cls="quiet"),
+                h("p", f"{session['title']}: bytes of one task against mean accuracy. {whose(dots)}", cls="quiet"),
                 bits_plot(dots),
                 bits_table(dots),
                 cls="card",
             )
         )
     return drawn
+
+
+def whose(dots: Sequence[Mapping[str, Any]]) -> str:
+    if all(dot["kind"] == "own" for dot in dots):
+        return "Only your own networks: the benchmark has not measured this split."
+    return "All methods as the benchmark measured them, and your own networks."
 
 
 def sharing(session: Mapping[str, Any]) -> Node:
