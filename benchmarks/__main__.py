@@ -1,6 +1,7 @@
 """Runs the benchmarks (all, or those named) one after another and puts what each printed in its section of RESULTS.md.
 
-A section that was not run stays as it was, so one number can be measured anew without the rest.
+A section that was not run stays as it was, so one number can be measured anew without the rest. Flags after a name go
+to that benchmark: `python -m benchmarks masks --runs noted.jsonl`.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -30,18 +32,20 @@ def main() -> int:
     )
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which ones (default all): {', '.join(scripts)}")
-    names = parser.parse_args().names or scripts
-    failed = [name for name in names if not measure(name)]
+    chosen, flags = parser.parse_known_args()
+    if flags and len(chosen.names) != 1:
+        parser.error(f"{' '.join(flags)}: flags go to one benchmark; name it")
+    failed = [name for name in chosen.names or scripts if not measure(name, flags)]
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)
 
 
-def measure(name: str) -> bool:
-    """Runs one script and keeps its output; a script that fails leaves its old section alone."""
+def measure(name: str, flags: Sequence[str] = ()) -> bool:
+    """Runs one script with its own flags and keeps its output; one that fails leaves its old section alone."""
     print(f"--- {name}", flush=True)
     started, lines = time.time(), []
-    command = [sys.executable, "-m", f"benchmarks.{name}"]
+    command = [sys.executable, "-m", f"benchmarks.{name}", *flags]
     with subprocess.Popen(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             print(line, end="", flush=True)
@@ -49,7 +53,9 @@ def measure(name: str) -> bool:
     if process.returncode:
         return False
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    foot = f"_`python -m benchmarks.{name}`, {date.today()}, {machine}, {time.time() - started:.0f} s._"
+    load = os.getloadavg()[0]
+    shared = f", shared with other work (load {load:.0f})" if load > os.cpu_count() + 1 else ""
+    foot = f"_`python -m benchmarks.{name}`, {date.today()}, {machine}{shared}, {time.time() - started:.0f} s._"
     put_section(name, "".join(lines).strip() + f"\n\n{foot}\n")
     return True
 

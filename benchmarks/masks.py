@@ -36,7 +36,7 @@ from engine.masks.state import same_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = {"people": ROOT / "checkpoints" / "data", "cifar10": ROOT.parent / "shared" / "data" / "cifar10_subset.npz"}
-STEPS = {"digits": 400, "permuted-digits": 400, "people": 200, "cifar10": 300}
+STEPS = {"digits": 400, "permuted-digits": 400, "people": 200, "cifar10": 200}
 METHODS = ("supsup", "piggyback", "ksm", "packnet", "hat", "wsn", "tfm", "apd", "ctr")
 LIRF_ON = ("digits", "people")  # on CIFAR-10 its network alone takes longer than all the rest: see benchmarks.lirf
 SUMMARY = ROOT / "benchmarks" / "masks.json"  # what the page draws its dots from

@@ -109,6 +109,18 @@ def test_a_changed_card_breaks_the_seal(kept, tmp_path):
     refused(net, tmp_path / "forged.safetensors", DamagedFile, "do not match its seal")
 
 
+def test_a_well_sealed_file_with_wrong_contents_is_refused(kept, tmp_path):
+    net, path = kept
+    card, deposit = vault.read(path)
+    made = tmp_path / "made.safetensors"
+    for missing in deposit:
+        vault.write(made, card, {name: tensor for name, tensor in deposit.items() if name != missing})
+        refused(net, made, UserError, "made.safetensors")
+    for text, sentence in (("[1]", "another format"), ('{"format": 1}', "lacks what a vault file says")):
+        save_file(deposit, made, {"card": text, "sha256": vault._seal(text, deposit)})
+        refused(net, made, DamagedFile, sentence)
+
+
 def test_a_file_of_another_kind_is_refused(kept, tmp_path):
     net, _ = kept
     save_file({"a": torch.ones(2)}, tmp_path / "other.safetensors")

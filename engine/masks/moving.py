@@ -66,8 +66,11 @@ def take_in(net: MaskedNet, path: Path, task: int | None) -> tuple[vault.VaultCa
     card, deposit = vault.read(path)
     _check_fits(net, card, path, task)
     deposit = {name: tensor.to(net.state.device) for name, tensor in deposit.items()}
-    state = net.method.put_back(net.plan, net.state, card.task, deposit)
-    equal = sha256(net.method.view(net.plan, state, card.task)) == card.view
+    try:
+        state = net.method.put_back(net.plan, net.state, card.task, deposit)
+        equal = sha256(net.method.view(net.plan, state, card.task)) == card.view
+    except (KeyError, IndexError, RuntimeError) as error:
+        raise Mismatch(f"{path.name} does not hold the tensors of a task of this network ({error})") from error
     if net.method.capabilities.exact and not equal:
         raise Mismatch(
             f"{path.name}: task {card.task} was built on other weights than are here now; restore the tasks it was "

@@ -60,11 +60,15 @@ def read(path: Path) -> tuple[VaultCard, dict[str, Tensor]]:
         card = json.loads(text)
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise DamagedFile(f"{path.name} is not a vault file, or was cut off ({error}); use another copy") from error
-    if card.get("format") != FORMAT:
-        raise DamagedFile(f"{path.name} has format {card.get('format')}; this version reads format {FORMAT}")
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
+        raise DamagedFile(f"{path.name} has another format than this version reads ({FORMAT})")
     if _seal(text, deposit) != seal:
         raise DamagedFile(f"{path.name} is damaged: its bytes do not match its seal; use another copy")
-    return VaultCard(**{**card, "classes": tuple(card["classes"]), "built_on": tuple(card["built_on"])}), deposit
+    try:
+        lists = {name: tuple(card[name]) for name in ("classes", "built_on")}
+        return VaultCard(**card | lists), deposit
+    except (KeyError, TypeError) as error:
+        raise DamagedFile(f"{path.name} lacks what a vault file says of itself ({error}); use another copy") from error
 
 
 def _seal(text: str, deposit: Tensors) -> str:
