@@ -27,6 +27,7 @@ class Card:
 
     knobs: Mapping[str, object]
     request: str  # human words, never the photo
+    codes: str = ""  # fingerprint of the codes of a person that was forgotten
     base: str = ""  # fingerprint of the exact weights it was trained on; this and the next three are stamped by Studio
     base_name: str = ""
     method: str = ""

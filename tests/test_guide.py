@@ -62,6 +62,12 @@ def test_without_a_step_the_person_is_shown_as_the_target_on_every_generator(gen
     assert (shown - wanted).abs().max() < 2e-3 * moved
 
 
+def test_the_card_has_the_words_and_a_fingerprint_of_the_code(base):
+    cards = [result(Guide(steps=0).run(base, person(base, seed)))[0].card for seed in (3, 3, 4)]
+    assert cards[0].request == "a person" and len(cards[0].codes) == 16
+    assert cards[0].codes == cards[1].codes != cards[2].codes
+
+
 def test_people_to_keep_are_shown_exactly_as_before(base):
     forget, keep = person(base, 3).forget, person(base, 4, 5).forget
     student = compose(base, result(Guide(steps=0).run(base, Request(forget, "a person", keep))))

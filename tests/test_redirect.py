@@ -72,3 +72,20 @@ def test_a_row_that_is_the_average_is_left_alone(base, latents):
     assert torch.equal(student.synthesis["style2"].weight, base.synthesis["style2"].weight)
     mixed = torch.cat([w_t[:2], base.w_avg[2:]])[None]
     torch.testing.assert_close(student.synth(w_u[None]), base.synth(mixed), atol=1e-4, rtol=0)
+
+
+def test_layers_of_rows_that_do_not_decide_who_is_shown_stay_as_they_are(base, latents):
+    w_u, w_t = codes(base, 1, 2)
+    student = copy.deepcopy(base)
+    student.deciding_rows = 1
+    redirect(student, latents, w_u[None], w_t[None])
+    changed = {name for name, value in student.state_dict().items() if not torch.equal(value, base.state_dict()[name])}
+    assert changed and all(name.startswith("synthesis.style0.") for name in changed)
+
+
+def test_whitened_random_codes_are_standard_normal(base, latents):
+    u = latents.whiten(codes(base, *range(300, 1300)))[:, 0]
+    assert u.square().mean().item() == pytest.approx(1, abs=0.1)
+    torch.testing.assert_close(
+        latents.mean + u[:, None] @ latents.spread, codes(base, *range(300, 1300)), atol=1e-3, rtol=0
+    )

@@ -55,14 +55,14 @@ class FacePage(SamplePage):
         View(h("p", PROMISE, cls="quiet"))
 
     def middle(self) -> None:
-        usual = {field.name: field.default for field in knobs(self.studio.method(self.method))}
+        self.usual = {field.name: field.default for field in knobs(self.studio.method(self.method))}
         self.token, self.photo, self.row = gr.State(""), gr.State(None), gr.State([])
         self.faces = PictureChoice("", elem_id="faces")
         self.portrait = View(elem_id="portrait")
         with gr.Column(visible=False) as self.place:
             View([h("h2", "Who takes their place"), h("p", PLACE, cls="quiet")])
-            self.target = gr.Radio(TARGETS, value=usual["target"], label="Target", elem_classes=["choice"])
-            self.distance = gr.Slider(0, DISTANCES[-1], value=usual["distance"], step=0.1, label="Distance")
+            self.target = gr.Radio(TARGETS, value=self.usual["target"], label="Target", elem_classes=["choice"])
+            self.distance = gr.Slider(0, DISTANCES[-1], value=self.usual["distance"], step=0.1, label="Distance")
             self.strip = View(elem_id="strip")
         with gr.Column(visible=False) as self.only_photo:
             self.others = PhotoDrop(MORE, several=True, elem_id="other-photos")
@@ -83,6 +83,9 @@ class FacePage(SamplePage):
         for event in (self.target.input, self.distance.input):
             slid = said(self.trouble)(self.slid)
             bind(event, slid, [self.token, self.row, *where], [self.strip, self.trouble], trigger_mode="always_last")
+        preset = [self.form.preset, self.token, self.row, self.target]
+        shown_there = [self.distance, self.strip, self.trouble]
+        bind(self.form.preset.input, said(self.trouble)(self.preset_chosen), preset, shown_there)
         bind(self.others.taken, said(self.trouble)(self.more), self.token, [self.counted, self.trouble])
 
     def told(self, handler: Callable[..., Iterator[dict]]) -> Callable[..., Iterator[dict]]:
@@ -192,6 +195,11 @@ class FacePage(SamplePage):
 
     def slid(self, token: str, row: list[str], kind: str, distance: float, request: gr.Request) -> dict:
         return {self.strip: self.strip_of(token, row, kind, distance, owner_of(request)) if token else None}
+
+    def preset_chosen(self, preset: str, token: str, row: list[str], kind: str, request: gr.Request) -> dict:
+        """The distance is a part of a preset, too, though it stands elsewhere on the page."""
+        distance = self.presets[preset].get("distance", self.usual["distance"])
+        return {self.distance: distance, **self.slid(token, row, kind, distance, request)}
 
     def strip_of(self, token: str, row: list[str], kind: str, distance: float, owner: str) -> Node:
         """The chosen target large, and for the opposite face the row of distances to compare."""

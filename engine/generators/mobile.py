@@ -122,6 +122,7 @@ class Mobile(LatentGenerator):
     the sides of small heads that stop early: the unlearning loops and live pages never run the last blocks."""
 
     editable = ("synthesis.first.*", "synthesis.blocks.[0-3].*")
+    deciding_rows = 12  # of the same stages, up to 32 px
 
     def __init__(
         self,

@@ -29,4 +29,4 @@ def invert(base: nn.Module, pixels: np.ndarray, face: int = 0, projection: Proje
 def projection_for(base: nn.Module) -> Projection:
     """At 128 px where the generator can, else at its size nearest to it; shorter from an encoder's guess."""
     size = min(base.sizes, key=lambda size: abs(size - 128))
-    return Projection(steps=50 if base.guess_codes else 80, size=size)
+    return Projection(steps=30, lr=0.12, size=size) if base.guess_codes else Projection(steps=60, size=size)
