@@ -159,9 +159,9 @@ def title(name: str) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean and deviation in per cent."""
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{100 * statistics.mean(values):.1f} ± {100 * deviation:.1f}"
+    """Mean and deviation in per cent; one value has none."""
+    deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * statistics.mean(values):.1f}{deviation}"
 
 
 def yes(values: Sequence[bool]) -> str:

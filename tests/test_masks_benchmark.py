@@ -1,9 +1,12 @@
 """The benchmark's script in its reduced form: few batches, the small split, the same promises."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from benchmarks.mask_tables import tell
-from benchmarks.masks import METHODS, STEPS, load, plan_runs, run
+from benchmarks.masks import METHODS, STEPS, load, plan_runs, run, summarise, work_off
 from engine.core.errors import UserError
 from engine.masks import mask_methods
 from engine.masks.splits import splits
@@ -51,6 +54,20 @@ def test_the_tables_hold_every_run(runs, capsys):
     printed = capsys.readouterr().out
     for title in ("Independent networks", "Joint training", "SupSup", "PackNet"):
         assert f"| {title} |" in printed
+
+
+def test_a_noted_run_is_not_made_again(runs, tmp_path):
+    notes = tmp_path / "noted.jsonl"
+    jobs = [("digits", done.method, 0, 40, done.method != "joint") for done in runs]
+    notes.write_text("".join(json.dumps([job, asdict(done)]) + "\n" for job, done in zip(jobs, runs, strict=True)))
+    assert list(work_off(jobs, 1, notes)) == runs
+
+
+def test_the_page_gets_accuracy_and_bits_of_every_method_that_has_them(runs):
+    told = summarise({"digits": runs}, {"digits": 40})["digits"]
+    assert set(told) == {"independent", "supsup", "packnet"}
+    assert told["supsup"]["bits"] == runs[2].bits["total"]
+    assert told["supsup"]["seeds"] == 1
 
 
 def test_a_split_without_its_data_is_skipped_with_a_reason(monkeypatch, tmp_path):

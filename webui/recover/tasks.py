@@ -7,7 +7,7 @@ import gradio as gr
 from engine.core.errors import UserError
 from engine.core.joblog import Row
 from engine.studio import Studio
-from webui import pictures
+from webui import pictures, words
 from webui.choice import PictureChoice
 from webui.events import bind, said
 from webui.owner import owner_of
@@ -173,16 +173,16 @@ class TasksTab:
     def dots(self, session: dict, summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the benchmark measured on this split, and this owner's own networks on it."""
         measured = self.studio.measured_masks().get(session["split"], {})
+        titles = {info.name: info.title for info in self.infos.values()} | {"lirf": "LIRF"}
         dots = [
             {
-                "title": self.infos[name].title,
+                "title": titles[name],
                 "bytes": found["bits"] / 8,
                 "accuracy": found["accuracy"],
-                "kind": "reference" if self.infos[name].is_reference else "family",
-                "source": f"benchmark, {found['seeds']} seeds, {found['steps']} batches a task",
+                "kind": "family" if name in self.infos and not self.infos[name].is_reference else "reference",
+                "source": f"benchmark, {words.plural(found['seeds'], 'seed')}, {found['steps']} batches a task",
             }
             for name, found in measured.items()
-            if name in self.infos
         ]
         for summary in summaries:
             if summary.get("split") == session["split"] and "accuracy" in summary:

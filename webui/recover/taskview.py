@@ -232,12 +232,9 @@ def answer(said: Mapping[str, Any], names: Mapping[int, str], beside: int) -> No
     belief = h("details", h("summary", "How much it leans to each task"), h("ul", *sure)) if sure else None
     how = f"{WAYS[said['by']]}, from {words.plural(1 + beside, 'picture')}" if said["by"] != "given" else "named by you"
     if said["task"] == "unknown":
-        return h(
-            "div",
-            h("p", h("b", "Unknown.")),
-            h("p", f"No learned task stands out ({how}). It is {said['truth']}."),
-            cls="note",
-        )
+        alone = " With one learned task there is nothing to compare it with." if len(said["belief"]) == 1 else ""
+        told = f"No learned task stands out ({how}).{alone} It is {said['truth']}."
+        return h("div", h("p", h("b", "Unknown.")), h("p", told), cls="note")
     label, task = said["labels"][0], said["task"]
     right = label == said["truth"]
     return h(
