@@ -6,6 +6,7 @@ docs/identity_tradeoff.png.
 """
 
 import argparse
+import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -148,6 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=4, help="of each kind")
     parser.add_argument("--faces", type=int, default=24, help="random faces")
+    parser.add_argument("--published", type=int, default=2, help="people whom the published ways erase, too")
     parser.add_argument("--base", default="ffhq", help="model to erase from")
     parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
     args = parser.parse_args()
@@ -166,7 +168,7 @@ def main() -> None:
     print(f"{args.people} people a table, {args.faces} random faces each. Seconds are of one core.")
     for kind, people in sets.items():
         if kind in only:
-            compare(base, judge, kind, people, faces)
+            compare(base, judge, kind, people, faces, args.published)
     people = sets.get("real", sets["generated"])
     if "distance" in only:
         distances(base, judge, people[:2], faces)
@@ -186,20 +188,23 @@ def galleries(base, judge: Judge, people: list[Person], i: int) -> tuple[Gallery
     return Gallery(base, judge, person.w), others, Gallery(base, judge, rest)
 
 
-def compare(base, judge: Judge, kind: str, people: list[Person], faces: Gallery) -> None:
-    """Ours on everybody; the published ways, which take longer, on the first two, and ours on these two beside them."""
+def compare(base, judge: Judge, kind: str, people: list[Person], faces: Gallery, few: int) -> None:
+    """Ours on everybody; the published ways, which take longer, on the first few, and ours on these beside them."""
     table, shifts, before = Table(), defaultdict(list), pooled(faces.images)
     ways = {name: Guide(**Guide.presets[name]) for name in ("Balanced", "Thorough")}
     published = {"paper's baseline": Guide(**BASELINE), "published code": Guide(**AS_CODED)}
-    for i, person in enumerate(people):
-        own, others, rest = galleries(base, judge, people, i)
-        for name, method in (ways | (published if i < 2 else {})).items():
+    rooms = [galleries(base, judge, people, i) for i in range(len(people))]
+    for name, method in (ways | published).items():
+        for i, person in enumerate(people if name in ways else people[:few]):
             model, seconds = run(method, base, person.w)
+            own, others, rest = rooms[i]
             measured, pictures = measure(model, own, others, faces, rest)
             shifts[name].append(frechet_distance(before, pooled(pictures)))
-            for row in [name, f"{name}, the first two"] if name in ways and i < 2 else [name]:
+            for row in [name, f"{name}, the same few"] if name in ways and i < few else [name]:
                 table.add(row, {**measured, "seconds": seconds})
-    table.show(f"{kind} people (the published ways: the first two, {STEPS} steps)", COLUMNS)
+            told = ", ".join(f"{column} {value.mean():.3f}" for column, value in measured.items())
+            print(f"{kind} {name} {i}: {told}, {seconds:.0f} s", file=sys.stderr, flush=True)
+    table.show(f"{kind} people (the published ways: the first {few}, {STEPS} steps)", COLUMNS)
     half = len(before) // 2
     floor = frechet_distance(before[:half], before[half : 2 * half])
     row = ", ".join(f"{name} {sum(values) / len(values):.2f}" for name, values in shifts.items())

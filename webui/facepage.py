@@ -22,9 +22,7 @@ from webui.view import Node, View, h
 
 DISTANCES = (0.0, 0.4, 0.8, 1.2, 1.6, 2.0)  # of the strip, in mean radii past the average face
 LEAD = "One photo is enough. The generator will show somebody else in that person's place, and everyone else as before."
-PROMISE = (
-    "The photo stays in this computer's memory and is dropped when the run begins. It is never written to the disk."
-)
+PROMISE = "The photo stays in this computer's memory and is dropped after the run. It is never written to the disk."
 PLACE = (
     "Seen from this person, the opposite face lies beyond the average face. Further away is less alike, and stranger."
 )
@@ -74,6 +72,7 @@ class FacePage(SamplePage):
         asked = {self.token, self.target, self.distance, self.called, *self.form.inputs}
         self.panel.starts(self.erase.click, self.begin, asked)
         bind(demo.load, said(self.trouble)(self.load), None, [self.people, self.trouble])
+        bind(self.grid.full, said(self.trouble)(self.enlarged), None, [self.grid, self.trouble])
         shown = [self.token, self.photo, self.faces, self.portrait, self.place, self.only_photo, self.strip]
         shown += [self.row, self.erase, self.people, self.counted, self.trouble]
         where = [self.target, self.distance]

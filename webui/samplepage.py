@@ -63,6 +63,7 @@ class SamplePage:
         self.panel.starts(self.erase.click, self.begin, {self.people, *self.form.inputs})
         bind(demo.load, said(self.trouble)(self.load), None, [self.people, self.trouble])
         bind(self.people.change, said(self.trouble)(self.chosen), self.people, [self.erase, self.trouble])
+        bind(self.grid.full, said(self.trouble)(self.enlarged), None, [self.grid, self.trouble])
 
     def load(self) -> dict:
         base = self.studio.default_base()
@@ -94,7 +95,7 @@ class SamplePage:
     def look(self, row: Row, owner: str) -> dict:
         if not is_undecided(row):
             return {self.check: None, self.grid: []}
-        base, seeds = row.params["base"], (*row.params["target"].get("seeds", ())[:1], *OTHERS)
+        base, seeds = row.params["base"], shown_seeds(row)
         size = pictures.small(self.studio, base)
         before = pictures.samples(self.studio, base, seeds, row.params["deltas"], psi=PSI, size=size)
         after = self.studio.sample_result(row.id, seeds, psi=PSI, size=size, owner=owner)
@@ -102,9 +103,25 @@ class SamplePage:
         shown = pairs(before, [pictures.data_uri(made) for made in after], labels)
         return {self.check: self.words(row, owner), self.grid: shown}
 
+    def enlarged(self, event: gr.EventData, request: gr.Request) -> dict:
+        """One pair at the generator's full size, made when it is asked for."""
+        owner = owner_of(request)
+        row = next((row for row in self.studio.runs(owner) if self.belongs(row) and is_undecided(row)), None)
+        if row is None:
+            raise UserError("this result was kept or discarded in the meantime; compare models on the Compare page")
+        base, seed = row.params["base"], shown_seeds(row)[int(event.index)]
+        (before,) = pictures.samples(self.studio, base, [seed], row.params["deltas"], psi=PSI)
+        (after,) = self.studio.sample_result(row.id, [seed], psi=PSI, owner=owner)
+        return {self.grid: gr.update(large={"index": event.index, "a": before, "b": pictures.data_uri(after)})}
+
     def words(self, row: Row, owner: str) -> list[Node]:
         text = "The first pair is the person to forget; the other eleven should look as before."
         return [h("h2", "Check"), h("p", text, cls="quiet")]
+
+
+def shown_seeds(row: Row) -> tuple[int, ...]:
+    """Of the check: the forgotten sample, where it is one, and eleven others."""
+    return (*row.params["target"].get("seeds", ())[:1], *OTHERS)
 
 
 def item(number: int, seed: int, source: str) -> dict:
