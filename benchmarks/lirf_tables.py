@@ -124,14 +124,12 @@ def print_goals(found: Mapping[tuple, Any], tables: Sequence[str], seeds: int) -
             (value := mean(data, "ours: recovered", "Pre")) > (other := mean(data, "as coded: recovered", "Pre")),
             f"{value:.1f} against {other:.1f}",
         ),
-        "deposit under two minutes of one core (a minute on two)": lambda data: (
-            (value := mean(data, "ours: target", "cpu seconds")) < 120,
-            f"{value:.0f} s",
-        ),
     }
     for goal, verdict in checks.items():
         cells = [f"{'yes' if met else '**no**'}: {number}" for met, number in map(verdict, tables)]
         print(f"| {goal} |", " | ".join(cells), "|")
+    seconds = [f"{mean(data, 'ours: target', 'cpu seconds'):.0f} s of one core" for data in tables]
+    print("| deposit under a minute on two cores (not timed here; what it takes) |", " | ".join(seconds), "|")
     print("\nChange from the original to the recovered network, in points (Pre / Dep / Avg):\n")
     print("| |", " | ".join(tables), "|")
     print("|---|" + "---|" * len(tables))
@@ -142,4 +140,7 @@ def print_goals(found: Mapping[tuple, Any], tables: Sequence[str], seeds: int) -
             names = ((f"{preset}: recovered", name) for name in ("Pre", "Dep", "Avg"))
             cells.append(" / ".join(f"{mean(data, h, name) - mean(data, 'original', name):+.1f}" for h, name in names))
         print(f"| {preset} |", " | ".join(cells), "|")
-    print()
+    best = max(mean(data, f"{preset}: recovered", "Avg gain") for data in tables for preset in ("ours", "as coded"))
+    print(f"\nThe paper's gain of 1 to 5 points {'can' if best >= 1 else 'cannot'} be seen here: the largest change of "
+          f"Avg is {best:+.1f}. The recovered network imitates the original's answers; only L_re (as coded) brings "
+          "labels, and those of the deposited classes alone.\n")  # fmt: skip

@@ -71,7 +71,7 @@ class DepositTab:
 
     def _make_trial(self) -> None:
         View([h("h2", "Try it"), h("p", "A test picture, or one of yours. It is shown to all networks.", cls="quiet")])
-        with gr.Row():
+        with gr.Row(elem_classes=["try-row"]):
             self.tried = PictureChoice("A picture that no network was trained on", elem_id="deposit-try")
             self.own = gr.Image(
                 label="Your picture", type="numpy", sources=["upload"], height=220, elem_id="deposit-own", min_width=240
