@@ -217,7 +217,7 @@ SHORT = {name: COLUMNS[name] for name in ("id", "id_others", "kept", "drift", "p
 def distances(base, judge: Judge, people: list[Person], faces: Gallery) -> None:
     """The distance of the redirection alone, and the picture of the trade-off."""
     table, curve = Table(), []
-    for distance in (0.4, 0.8, 1.2, 1.6):
+    for distance in (0.4, 0.8, 1.0, 1.6):
         row = f"distance {distance:g}"
         for i, person in enumerate(people):
             model, _ = run(Guide(steps=0, distance=distance), base, person.w)

@@ -20,7 +20,8 @@ from webui.photodrop import PhotoDrop, photos
 from webui.samplepage import SamplePage
 from webui.view import Node, View, h
 
-DISTANCES = (0.0, 0.4, 0.8, 1.2, 1.6, 2.0)  # of the strip, in mean radii past the average face
+DISTANCES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the strip, in mean radii past the average face
+FURTHEST = 1.2  # beyond, a photo's opposite is no face any more
 LEAD = "One photo is enough. The generator will show somebody else in that person's place, and everyone else as before."
 PROMISE = "The photo stays in this computer's memory and is dropped after the run. It is never written to the disk."
 PLACE = (
@@ -60,7 +61,7 @@ class FacePage(SamplePage):
         with gr.Column(visible=False) as self.place:
             View([h("h2", "Who takes their place"), h("p", PLACE, cls="quiet")])
             self.target = gr.Radio(TARGETS, value=self.usual["target"], label="Target", elem_classes=["choice"])
-            self.distance = gr.Slider(0, DISTANCES[-1], value=self.usual["distance"], step=0.1, label="Distance")
+            self.distance = gr.Slider(0, FURTHEST, value=self.usual["distance"], step=0.1, label="Distance")
             self.strip = View(elem_id="strip")
         with gr.Column(visible=False) as self.only_photo:
             self.others = PhotoDrop(MORE, several=True, elem_id="other-photos")
