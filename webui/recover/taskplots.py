@@ -9,6 +9,7 @@ from webui.view import Node, h
 
 WIDE, TALL, LEFT, TOP, BOTTOM = 720, 330, 52, 30, 44
 STEPS = (0.55, 0.65, 0.75, 0.85, 0.92, 0.96, 0.99)  # where the heat map gets a shade darker
+FLOORS = (98, 95, 90, 80, 70, 60, 50, 40, 20, -1)  # where the axis of accuracy may begin
 MARKS = {"learn": ("+", "learned"), "forget": ("−", "forgot"), "restore": ("↺", "restored")}
 
 
@@ -24,8 +25,8 @@ def heat_map(matrix: Sequence[Mapping[str, Any]], count: int) -> Node:
             own = f" own {row['event']}" if task == row["task"] else ""
             score = row["scores"].get(task)
             text = "" if score is None else f"{100 * score:.1f}"
-            gone = "gone" if own and row["event"] == "forget" else text
-            cells.append(h("td", gone, cls=f"l{level(score)}{own}"))
+            text = {"forget": "gone", "restore": f"↺ {text}"}.get(row["event"], text) if own else text
+            cells.append(h("td", text, cls=f"l{level(score)}{own}"))
         rows.append(h("tr", label, *cells, cls=row["event"]))
     table = h("table", h("thead", head), h("tbody", *rows), cls="heat")
     return h("div", table, cls="scroll", tabindex="0", role="region", aria_label="Accuracy after each step, per cent")
@@ -82,7 +83,7 @@ def bits_plot(dots: Sequence[Mapping[str, Any]]) -> Node:
     """Bytes a task costs (log) against accuracy: title, bytes, accuracy, kind (family, reference or own)."""
     sizes, scores = [dot["bytes"] for dot in dots], [100 * dot["accuracy"] for dot in dots]
     low, high = math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes)) + 0.05)
-    floor = min(95.0, 5 * math.floor((min(scores) - 1) / 5))
+    floor = next(line for line in FLOORS if line < min(scores) - 0.3)
 
     def x(size: float) -> float:
         return LEFT + (WIDE - LEFT - 30) * (math.log10(size) - low) / max(high - low, 1)
@@ -96,14 +97,14 @@ def bits_plot(dots: Sequence[Mapping[str, Any]]) -> Node:
     return h("div", h("div", svg, cls="scatter"), cls="scroll", tabindex="0", role="region", aria_label=label)
 
 
-def grid(x: Any, y: Any, low: int, high: int, floor: float) -> list[Node]:
+def grid(x: Any, y: Any, low: int, high: int, floor: int) -> list[Node]:
     drawn = []
     for power in range(low, high + 1):
         at = f"{x(10**power):.1f}"
         drawn.append(h("line", x1=at, x2=at, y1=TOP - 10, y2=TALL - BOTTOM, cls="grid"))
         drawn.append(h("text", words.weight(10**power), x=at, y=TALL - BOTTOM + 18, text_anchor="middle"))
     step = 1 if 100 - floor <= 5 else 5 if 100 - floor <= 30 else 10
-    for score in range(int(floor), 101, step):
+    for score in range(floor, 101, step):
         at = f"{y(score):.1f}"
         drawn.append(h("line", x1=LEFT, x2=WIDE - 20, y1=at, y2=at, cls="grid"))
         drawn.append(h("text", f"{score} %", x=LEFT - 8, y=f"{y(score) + 4:.1f}", text_anchor="end"))

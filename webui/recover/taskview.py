@@ -112,12 +112,13 @@ def new_part(session: Mapping[str, Any], line: Mapping[str, Any], place: Mapping
 def live_part(session: Mapping[str, Any], line: Mapping[str, Any], place: Mapping[str, Any]) -> Node:
     sizes = {kind: line["bits"][kind] / 8 for kind in KINDS if line["bits"][kind]}
     parts = ", ".join(f"{words.weight(size)} {kind}" for kind, size in sizes.items())
-    readers = ", ".join(map(str, line["dependents"]))
+    readers = list(map(str, line["dependents"]))
+    built = f"{words.plural(len(readers), 'later task')} {'was' if len(readers) == 1 else 'were'} built on it: "
     return h(
         "div",
         h("p", h("b", f"{line['score']:.1%}"), " right on test pictures"),
         h("p", f"{words.weight(sum(sizes.values()))}: {parts}.", cls="quiet small"),
-        h("p", f"Task {readers} was built on it.", cls="small") if readers else None,
+        h("p", f"{built}{', '.join(readers)}.", cls="small") if readers else None,
         h("p", "Back beside its old place, which others use now.", cls="small") if line["overlay"] else None,
         h("div", h("button", "Forget", on="forget", cls="small", data_mode="mask", **place), cls="row"),
         None if session["method"]["order_free"] else other_ways(place),
