@@ -216,12 +216,12 @@ SHORT = {name: COLUMNS[name] for name in ("id", "id_others", "kept", "drift", "p
 
 def distances(base, judge: Judge, people: list[Person], faces: Gallery) -> None:
     """The distance of the redirection alone, and the picture of the trade-off."""
-    table, curve = Table(), []
+    table, curve, rooms = Table(), [], [galleries(base, judge, people, i) for i in range(len(people))]
     for distance in (0.4, 0.8, 1.0, 1.6):
         row = f"distance {distance:g}"
         for i, person in enumerate(people):
             model, _ = run(Guide(steps=0, distance=distance), base, person.w)
-            own, others, rest = galleries(base, judge, people, i)
+            own, others, rest = rooms[i]
             table.add(row, measure(model, own, others, faces, rest)[0])
         columns = [table.rows[row][name] for name in ("kept", "id", "id_others")]
         curve.append((distance, *(sum(values) / len(values) for values in columns if values)))

@@ -20,6 +20,7 @@ if not all(assets.is_present(name) for name in NEEDS):
     pytest.skip("the face networks are not fetched: run 'python app.py assets fetch'", allow_module_level=True)
 
 A_WHILE = 400_000  # ms; finding a face takes ten seconds on two idle cores
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")
