@@ -38,6 +38,7 @@ def test_a_journey_of_steps_leaves_its_record_and_the_same_bytes(studio):
     for task in range(3):
         row = done(studio, studio.learn_task(session))
         assert row.result["words"].startswith(f"Learned task {task}: ")
+        assert set(row.result["scalars"]) == {"accuracy", "loss", "seconds"}
         assert any("accuracy" in data.get("scalars", {}) for _, data in studio.follow(row.id))
     before = studio.task_session(session)
     row = done(studio, studio.forget_task(session, 2))

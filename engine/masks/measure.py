@@ -93,11 +93,11 @@ def inference(
     confusion: dict[int, dict[int | str, int]] = {}
     for number, task in tasks.items():
         seen = confusion.setdefault(number, {})
-        for _ in range(draws):
+        for _ in range(draws if batch < len(task.test) else 1):  # all of them at once can be drawn in one way only
             rows = torch.randperm(len(task.test), generator=random)[:batch]
             answer = net.predict(task.test.x[rows], by=by).task
             seen[answer] = seen.get(answer, 0) + 1
-    total = draws * len(tasks)
+    total = sum(sum(seen.values()) for seen in confusion.values())
     right = sum(seen.get(number, 0) for number, seen in confusion.items())
     unknown = sum(seen.get(UNKNOWN, 0) for seen in confusion.values())
     return {"right": right / total, "unknown": unknown / total, "confusion": confusion}

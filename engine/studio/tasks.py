@@ -319,7 +319,9 @@ def _finish(params: Mapping[str, Any]) -> Callable[[tuple[Session, Any], bool], 
             (session.folder / "vault" / params["file"]).unlink(missing_ok=True)
         words = tell(receipt) if receipt else "ready: teach it a task" if params["action"] == "begin" else "done before"
         facts = plain(receipt) if receipt else {}
-        return {"words": f"{words[:1].upper()}{words[1:]}.", "receipt": facts, "partial": partial}
+        scalars = {name: facts[name] for name in ("accuracy", "loss", "difference", "seconds") if name in facts}
+        said = f"{words[:1].upper()}{words[1:]}."
+        return {"words": said, "receipt": facts, "scalars": scalars, "partial": partial}
 
     return finish
 
