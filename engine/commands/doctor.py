@@ -40,9 +40,7 @@ def run(args: Any, open_studio: Any) -> Any:
     for tool, need in TOOLS.items():
         found = shutil.which(tool)
         rows.append(("tool", tool, found or "not installed", "" if found else need))
-    rows += [
-        ("file", name, "damaged", "delete it, or put a copy in its place") for name in studio.store.damaged()
-    ]
+    rows += [("file", name, "damaged", "delete it, or put a copy in its place") for name in studio.store.damaged()]
     if _is_tight(studio.store.root):
         rows.append(("disk", "free space", "under 2 GB", "free some space before a long run"))
     if args.json:
