@@ -50,10 +50,10 @@ def test_a_damaged_delta_is_named_and_does_not_hide_the_others(studio):
 def test_pictures_of_a_person_do_not_outlive_the_choice(studio):
     store, job = studio.store, "0123456789ab"
     pixels = np.zeros((4, 4, 3), np.uint8)
-    for name in ("inversion", "before", "after", "worst-before"):
+    for name in ("inversion", "before", "after", "before-worst-1"):
         store.preview(job, 1, name, pixels)
     store.forget_request(job)
     left = {path.name for path in store.run_folder(job).iterdir()}
-    assert left == {"000001-before.webp", "000001-after.webp", "000001-worst-before.webp"}
+    assert left == {"000001-before.webp", "000001-after.webp", "000001-before-worst-1.webp"}
     store.forget_portrait(job)
-    assert {path.name for path in store.run_folder(job).iterdir()} == {"000001-worst-before.webp"}
+    assert {path.name for path in store.run_folder(job).iterdir()} == {"000001-before-worst-1.webp"}

@@ -56,8 +56,8 @@ class FacePage(SamplePage):
     def middle(self) -> None:
         self.usual = {field.name: field.default for field in knobs(self.studio.method(self.method))}
         self.token, self.photo, self.row = gr.State(""), gr.State(None), gr.State([])
-        self.faces = PictureChoice("", elem_id="faces")
         self.portrait = View(elem_id="portrait")
+        self.faces = PictureChoice("", elem_id="faces")
         with gr.Column(visible=False) as self.place:
             View([h("h2", "Who takes their place"), h("p", PLACE, cls="quiet")])
             self.target = gr.Radio(TARGETS, value=self.usual["target"], label="Target", elem_classes=["choice"])

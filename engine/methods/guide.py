@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -34,6 +33,7 @@ from engine.models import to_pixels
 from engine.redirect import Latents, redirect
 from engine.resume import capture, resume
 
+WORST = 3  # pictures of those random faces that changed most
 REDRAWS = 8  # an adjacency that holds every face cannot be avoided
 YAWS = tuple(math.pi / 12 * turn for turn in (-1, -0.5, 0, 0.5, 1))  # quantised, so that frozen views can be kept
 
@@ -132,8 +132,10 @@ class Guide:
             before, after, request.forget.w, photos=request.extra.get("photos")
         )
         verdict = yield from watch(measured)
-        worst = {f"worst-{name}": np.concatenate(list(rows), 1) for name, rows in verdict.worst.items()}
-        yield Progress(1, 1, images=worst, note="checked")
+        images = {f"{side}-person": pixels for side, pixels in _pair(before, after, request.forget.w).items()}
+        for side, pixels in verdict.worst.items():
+            images |= {f"{side}-worst-{n}": one for n, one in enumerate(pixels[:WORST], start=1)}
+        yield Progress(1, 1, images=images, note="checked")
         yield Done(verdict.plain())
 
     def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> dict[str, Tensor]:
