@@ -19,13 +19,13 @@ def open_tab(page, url):
     settle(page)
 
 
-def begin(page, url, method="PackNet", training="Quick"):
+def begin(page, url, method="PackNet", batches=60):
     """A network on split digits that knows nothing yet."""
     open_tab(page, url)
     if method != "PackNet":
         page.get_by_label("Method").click()
         page.get_by_role("option", name=method, exact=True).click()
-    page.get_by_label(training).click()
+    page.get_by_label("Batches a task").fill(str(batches))
     page.get_by_role("button", name="Begin a network").click()
     expect(page.locator("#tasks article")).to_have_count(6)
     ready(page)
@@ -106,7 +106,7 @@ def test_a_vault_file_leaves_with_its_owner_and_only_the_right_one_comes_back(pa
 
 
 def test_a_reload_finds_the_step_and_a_discarded_one_leaves_no_trace(page, server):
-    begin(page, server.url, "APD", "As measured")
+    begin(page, server.url, "APD", 20_000)
     card(page, 0).get_by_role("button", name="Learn").click()
     expect(page.locator(".job[data-state=running] .curve").first).to_be_visible()
     open_tab(page, server.url)
