@@ -59,7 +59,7 @@ def tell(split: str, runs: list[Run], steps: int) -> None:
     names = dict.fromkeys(run.method for run in runs)
     by_method = {name: [run for run in runs if run.method == name] for name in names}
     seeds = max(len(some) for some in by_method.values())
-    print(f"### {split}: {splits[split].title}, {steps} batches of 32 a task, {seeds} seeds\n")
+    print(f"### {split}: {splits[split].title}, {steps} batches of 32 a task, {seeds} seed{'s' * (seeds > 1)}\n")
     tell_accuracy(by_method)
     rows = {name: some for name, some in by_method.items() if name != "joint"}
     tell_bits(rows)
