@@ -6,8 +6,8 @@
     L_global    = mean over i of LPIPS(x_u(w_i), x_s(w_i)),   w_i random faces outside the adjacency
 
 Ours is the closed-form redirection (engine/redirect.py), where L_local is 0 already and the other two are small. Steps
-can be trained from there, but none are by default: on a photo's code 24 steps at 1e-4 took the likeness that random
-faces keep from about 0.97 to 0.86 and erased no more. The published method starts at the base.
+can be trained from there, but none are by default: on the one photo it was tried on, 24 steps at 1e-4 took the likeness
+that random faces keep from 0.97 to 0.86 and erased no more. The published method starts at the base.
 """
 
 import copy
