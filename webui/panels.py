@@ -11,6 +11,7 @@ look(row, owner) -> {part: update} is called when a run has ended and again when
 """
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
@@ -136,7 +137,8 @@ class JobPanel:
             story.feed(n, data)
         for file in story.images.values():
             if file not in pictures:
-                pictures[file] = webp_uri(self.studio.preview(job, file, owner))
+                with contextlib.suppress(UserError):  # a person's pictures are dropped once their run is decided
+                    pictures[file] = webp_uri(self.studio.preview(job, file, owner))
         for file in [file for file in pictures if file not in story.images.values()]:
             del pictures[file]
         return row, self.studio.place(job) if row.state is State.QUEUED else 0
