@@ -51,11 +51,14 @@ def costs(model, rounds):
             parameter.grad = None
         model.synth(w, size=size).square().mean().backward()
 
-    taken = {size: [] for size in model.sizes}
-    for _ in range(rounds + 1):
-        for size, times in taken.items():
-            times.append((seconds(forward, size), seconds(backward, size)))
-    return {size: times[1:] for size, times in taken.items()}  # the first round warms up
+    taken = []
+    for work in (forward, backward):  # apart: a backward pass leaves the caches and the allocator in another state
+        found = {size: [] for size in model.sizes}
+        for _ in range(rounds + 1):
+            for size, times in found.items():
+                times.append(seconds(work, size))
+        taken.append({size: times[1:] for size, times in found.items()})  # the first round warms up
+    return {size: list(zip(*(part[size] for part in taken), strict=True)) for size in model.sizes}
 
 
 @torch.no_grad()
