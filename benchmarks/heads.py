@@ -105,6 +105,7 @@ def main():
             cells.append(f"{statistics.median(row[kind] for row in times) * 1000:.0f} ms | 1/{1 / share:.1f}")
         print(f"| {size} px | {' | '.join(cells)} |")
     sheet(model, range(first, first + 4), SHEET)
+    print(f"\n![Full pictures above the heads', at 128 and at 256 px](../docs/{SHEET.name})")
 
 
 if __name__ == "__main__":
