@@ -13,7 +13,7 @@ from engine.delta import compose, fingerprint
 from engine.generators import bases
 from engine.store import Store, checked
 
-KEEP = 4  # bases, and composed models, in memory
+BASES, COMPOSED = 8, 4  # in memory at one time
 BATCH = 8  # pictures per forward pass
 
 
@@ -23,7 +23,7 @@ class Models:
     def __init__(self, store: Store, device: torch.device) -> None:
         self.store, self.device = store, device
         self._bases: OrderedDict[str, nn.Module] = OrderedDict()
-        self._prints: dict[str, str] = {}
+        self._facts: dict[str, dict[str, Any]] = {}
         self._composed: OrderedDict[tuple[str, tuple[str, ...]], nn.Module] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -31,7 +31,7 @@ class Models:
         with self._lock:
             if name not in self._bases:
                 self._bases[name] = self._load(name).to(self.device).eval().requires_grad_(False)
-                while len(self._bases) > KEEP:
+                while len(self._bases) > BASES:
                     self._bases.popitem(last=False)
             self._bases.move_to_end(name)
             return self._bases[name]
@@ -44,11 +44,22 @@ class Models:
             return load_base(path)
         return bases[name].load()
 
-    def fingerprint(self, name: str) -> str:
+    def facts(self, name: str) -> dict[str, Any]:
+        """What one may want to know of a base before using it; a base does not change, so it is looked at once."""
         with self._lock:
-            if name not in self._prints:
-                self._prints[name] = fingerprint(self.base(name))
-            return self._prints[name]
+            if name not in self._facts:
+                model = self.base(name)
+                self._facts[name] = {
+                    "sizes": list(model.sizes),
+                    "parameters": sum(parameter.numel() for parameter in model.parameters()),
+                    "bytes": sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values()),
+                    "fingerprint": fingerprint(model),
+                    "is_3d": model.is_3d,
+                }
+            return self._facts[name]
+
+    def fingerprint(self, name: str) -> str:
+        return self.facts(name)["fingerprint"]
 
     def with_deltas(self, name: str, deltas: Sequence[str]) -> nn.Module:
         """The base with these deltas applied in order; the last few are kept ready."""
@@ -58,7 +69,7 @@ class Models:
         with self._lock:
             if key not in self._composed:
                 self._composed[key] = compose(self.base(name), [self.store.delta(delta) for delta in deltas]).eval()
-                while len(self._composed) > KEEP:
+                while len(self._composed) > COMPOSED:
                     self._composed.popitem(last=False)
             self._composed.move_to_end(key)
             return self._composed[key]
@@ -67,7 +78,7 @@ class Models:
         """Forgets what is in memory of a base, after it was deleted or imported anew."""
         with self._lock:
             self._bases.pop(name, None)
-            self._prints.pop(name, None)
+            self._facts.pop(name, None)
             self.drop_composed(lambda key: key[0] == name)
 
     def drop_composed(self, matches: Any) -> None:

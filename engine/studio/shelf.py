@@ -99,18 +99,11 @@ class Shelf:
         return bases[base].of_faces if base in bases else True
 
     def sizes(self, base: str) -> list[int]:
-        return list(self.models.base(base).sizes)
+        return self.facts(base)["sizes"]
 
     def facts(self, base: str) -> dict[str, Any]:
         """What one may want to know of a model before using it."""
-        model = self.models.base(base)
-        return {
-            "sizes": list(model.sizes),
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "bytes": sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values()),
-            "fingerprint": self.models.fingerprint(base),
-            "is_3d": model.is_3d,
-        }
+        return self.models.facts(base)
 
     def sample(
         self,
