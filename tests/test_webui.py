@@ -19,6 +19,7 @@ from engine.studio import LOCAL
 from webui import words
 from webui.app import build, serve, site
 from webui.events import SORRY, said
+from webui.feature.check import cards as feature_cards
 from webui.form import Form
 from webui.grid import LabelGrid, keep_labels
 from webui.owner import HEADER
@@ -207,6 +208,25 @@ def test_a_user_error_is_shown_as_it_is_and_anything_else_without_its_text():
 
     assert "Label 4 more with" in str(refuses()[box])
     assert SORRY in str(breaks()[box]) and "secret" not in str(breaks()[box])
+
+
+def test_a_handler_that_draws_in_portions_keeps_what_it_drew_and_says_what_went_wrong():
+    with gr.Blocks():
+        box, picture, busy = View(), View(), View()
+
+        @said(box, busy)
+        def draws():
+            yield {picture: "first half", busy: "Drawing …"}
+            raise UserError("choose a base first")
+
+    first, last = draws()
+    assert first == {box: None, picture: "first half", busy: "Drawing …"}
+    assert "Choose a base first" in str(last[box]) and last[busy] is None and picture not in last
+
+
+def test_a_feature_run_that_was_stopped_before_its_check_says_so():
+    said_so = str(feature_cards({"unchecked": "the run was stopped"}, "glasses"))
+    assert "Not checked: the run was stopped" in said_so
 
 
 def test_a_node_is_tag_attributes_and_text():

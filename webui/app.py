@@ -20,7 +20,7 @@ from webui.feature import files
 from webui.headers import HEADERS, LOOPBACK, Headers, OnlyHosts
 from webui.owner import Owners
 from webui.pages import pages
-from webui.recover import downloads, vaults
+from webui.recover import downloads
 from webui.shell import footer, header, keep_stream
 from webui.theme import head, theme
 from webui.transfer import add_routes, clean
@@ -73,7 +73,6 @@ def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, 
     add_routes(app, studio, is_welcome)
     files.add_routes(app, studio, is_welcome)
     downloads.add_routes(app, studio, is_welcome)
-    vaults.add_routes(app, studio, is_welcome)
     warnings.filterwarnings("ignore", message="SSR mode")  # we never ask for it
     app = gr.mount_gradio_app(
         app,

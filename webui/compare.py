@@ -11,24 +11,14 @@ Views: slider, side by side, flip (hold), difference (amplified); keys v s f d; 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import gradio as gr
 
-HERE = Path(__file__).parent
+from webui.component import component
 
 
 def CompareGrid(value: Sequence[dict] = (), *, elem_id: str | None = None) -> gr.HTML:
-    grid = gr.HTML(
-        list(value),
-        html_template=(HERE / "compare.html").read_text(),
-        js_on_load=(HERE / "compare.js").read_text(),
-        apply_default_css=False,
-        elem_id=elem_id,
-        elem_classes=["compare-host"],
-        steps=[],
-        large=None,
-    )
+    grid = component("compare", list(value), cls="compare-host", elem_id=elem_id, steps=[], large=None)
     pair = {"type": "object", "properties": {name: {"type": "string"} for name in ("a", "b", "label")}}
     grid.api_info = lambda: {"type": "array", "items": pair}
     return grid

@@ -47,22 +47,34 @@ def error_box(text: str) -> Node:
     return h("div", h("strong", "Not done. "), text[:1].upper() + text[1:], cls="trouble", role="alert")
 
 
-def said(box: gr.HTML, *emptied: gr.HTML) -> Callable[[Callable], Callable]:
-    """For handlers that return {component: update}: what goes wrong is shown in `box` and empties `emptied`
-    (such as "Drawing …"); success empties `box`."""
+def said(box: gr.HTML, *emptied: gr.HTML, undo: Callable[[], dict] = dict) -> Callable[[Callable], Callable]:
+    """For handlers that return or yield {component: update}: what goes wrong is shown in `box`, empties `emptied` (such
+    as "Drawing …") and sets what `undo` gives; success empties `box`."""
+
+    def refused(error: Exception) -> dict:
+        if not isinstance(error, UserError):
+            log.error("a handler failed", exc_info=error)
+        text = str(error) if isinstance(error, UserError) else SORRY
+        return {**dict.fromkeys(emptied), **undo(), box: error_box(text)}
 
     def around(fn: Callable) -> Callable:
-        @functools.wraps(fn)
-        def handler(*args: Any, **kwargs: Any) -> dict:
-            try:
-                return {box: None, **(fn(*args, **kwargs) or {})}
-            except UserError as error:
-                trouble = str(error)
-            except Exception:
-                log.exception("a handler failed")
-                trouble = SORRY
-            return {**dict.fromkeys(emptied), box: error_box(trouble)}
+        if inspect.isgeneratorfunction(fn):
 
-        return handler
+            def handler(*args: Any, **kwargs: Any) -> Any:
+                try:
+                    for update in fn(*args, **kwargs):
+                        yield {box: None, **update}
+                except Exception as error:
+                    yield refused(error)
+
+        else:
+
+            def handler(*args: Any, **kwargs: Any) -> dict:
+                try:
+                    return {box: None, **(fn(*args, **kwargs) or {})}
+                except Exception as error:
+                    return refused(error)
+
+        return functools.wraps(fn)(handler)
 
     return around

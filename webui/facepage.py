@@ -1,7 +1,6 @@
 """Forgetting a person by photo: find the face, find its code, see who takes its place, erase, and read the verdict."""
 
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
@@ -13,7 +12,8 @@ from engine.core.knobs import knobs
 from engine.studio import Studio
 from webui import pictures
 from webui.choice import PictureChoice
-from webui.events import SORRY, bind, error_box, log, said
+from webui.events import bind, said
+from webui.latest import Latest
 from webui.owner import owner_of
 from webui.person import found_tree, photo_tree, strip_tree, verdict_cards
 from webui.photodrop import PhotoDrop, photos
@@ -46,7 +46,7 @@ class FacePage(SamplePage):
 
     def __init__(self, studio: Studio) -> None:
         self.presets = studio.method(self.method).presets
-        self.newest: dict[str, object] = {}  # by page load: what it asked for last
+        self.latest = Latest()
         super().__init__(studio)
 
     def opening(self) -> None:
@@ -76,10 +76,10 @@ class FacePage(SamplePage):
         bind(self.grid.full, said(self.trouble)(self.enlarged), None, [self.grid, self.trouble])
         shown = [self.token, self.photo, self.faces, self.portrait, self.place, self.only_photo, self.strip]
         shown += [self.row, self.erase, self.people, self.counted, self.trouble]
-        where = [self.target, self.distance]
-        bind(self.drop.taken, self.told(self.opened), where, shown)
-        bind(self.faces.change, self.told(self.picked), [self.faces, self.token, self.photo, *where], shown)
-        bind(self.people.change, self.told(self.invented), [self.people, *where], shown)
+        where, told = [self.target, self.distance], said(self.trouble, undo=self.nobody)
+        bind(self.drop.taken, told(self.opened), where, shown)
+        bind(self.faces.change, told(self.picked), [self.faces, self.token, self.photo, *where], shown)
+        bind(self.people.change, told(self.invented), [self.people, *where], shown)
         for event in (self.target.input, self.distance.input):
             slid = said(self.trouble)(self.slid)
             bind(event, slid, [self.token, self.row, *where], [self.strip, self.trouble], trigger_mode="always_last")
@@ -87,21 +87,6 @@ class FacePage(SamplePage):
         shown_there = [self.distance, self.strip, self.trouble]
         bind(self.form.preset.input, said(self.trouble)(self.preset_chosen), preset, shown_there)
         bind(self.others.taken, said(self.trouble)(self.more), self.token, [self.counted, self.trouble])
-
-    def told(self, handler: Callable[..., Iterator[dict]]) -> Callable[..., Iterator[dict]]:
-        """What goes wrong on the way is said, and nothing half-found stays."""
-
-        @wraps(handler)
-        def telling(*args: Any) -> Iterator[dict]:
-            try:
-                yield from handler(*args)
-            except UserError as error:
-                yield {**self.nobody(), self.trouble: error_box(str(error))}
-            except Exception:
-                log.exception("a person could not be looked for")
-                yield {**self.nobody(), self.trouble: error_box(SORRY)}
-
-        return telling
 
     def nobody(self) -> dict:
         """The page before anybody was chosen."""
@@ -114,7 +99,7 @@ class FacePage(SamplePage):
 
     def opened(self, kind: str, distance: float, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
         """A photo came: its faces, and at once the code of the only one."""
-        mine = self.newest[request.session_hash] = object()
+        mine = self.latest.begin(request)
         unpicked = gr.update(value="")
         looking = found_tree(None, None, "Looking for the face …")
         yield {**self.nobody(), self.people: unpicked, self.trouble: None, self.portrait: looking}
@@ -139,7 +124,7 @@ class FacePage(SamplePage):
         if not face or not token:
             yield {self.trouble: None}
             return
-        mine = self.newest[request.session_hash] = object()
+        mine = self.latest.begin(request)
         yield from self.find(token, int(face), photo, kind, distance, request, mine)
 
     def find(
@@ -151,7 +136,7 @@ class FacePage(SamplePage):
         yield {**known, self.portrait: found_tree(framed, None, "Finding this face …", 0.0)}
         shown = None
         for event in self.studio.find_person(token, face, owner=owner):
-            if self.newest.get(request.session_hash) is not mine:
+            if not self.latest.is_last(request, mine):
                 return
             if isinstance(event, np.ndarray):
                 shown = pictures.data_uri(event)
@@ -159,7 +144,7 @@ class FacePage(SamplePage):
             shown = pictures.data_uri(event.images["inversion"]) if "inversion" in event.images else shown
             share = event.step / max(event.total, 1)
             yield {self.portrait: found_tree(framed, shown, "Finding this face …", share)}
-        self.newest.pop(request.session_hash, None)
+        self.latest.end(request)
         visible = {self.only_photo: gr.update(visible=True), self.counted: None}
         yield {
             **visible,
@@ -172,7 +157,7 @@ class FacePage(SamplePage):
         if not seed:
             yield {self.trouble: None}
             return
-        self.newest.pop(request.session_hash, None)
+        self.latest.end(request)
         base, owner = self.studio.default_base(), owner_of(request)
         token = self.studio.generated_portrait(int(seed), base, deltas=self.studio.active(base), owner=owner)
         yield {**self.nobody(), self.trouble: None, **self.ready(token, kind, distance, request)}

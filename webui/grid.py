@@ -22,7 +22,6 @@ more are wanted.
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -30,28 +29,16 @@ import gradio as gr
 from engine.core.errors import UserError
 from engine.studio import Studio
 from webui import words
+from webui.component import component
 from webui.events import SORRY, log
 
-HERE = Path(__file__).parent
 PAGE = 10  # samples of a page in tick mode
 
 
 def LabelGrid(save: Callable[[dict, gr.Request], dict], *, elem_id: str | None = None) -> gr.HTML:
-    grid = gr.HTML(
-        {},
-        html_template=(HERE / "grid.html").read_text(),
-        js_on_load=(HERE / "grid.js").read_text(),
-        apply_default_css=False,
-        elem_id=elem_id,
-        elem_classes=["grid-host"],
-        server_functions=[_named_save(save)],
-        items=[],
-        context={},
-        mode="grid",
-        page=1,
-        advice={},
-        revision=0,
-    )
+    props = {"items": [], "context": {}, "mode": "grid", "page": 1, "advice": {}, "revision": 0}
+    functions = [_named_save(save)]
+    grid = component("grid", {}, cls="grid-host", elem_id=elem_id, server_functions=functions, **props)
     grid.api_info = lambda: {"type": "object", "additionalProperties": {"type": "integer", "enum": [0, 1]}}
     return grid
 

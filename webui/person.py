@@ -6,7 +6,7 @@ Only the drawing is here; every number comes from the engine's verdict.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from webui.runview import metric_card, metric_cards
+from webui.runview import metric_card, metric_cards, unchecked
 from webui.view import Node, h
 
 Box = tuple[float, float, float, float]
@@ -59,7 +59,7 @@ def strip_tree(chosen: str, along: Sequence[tuple[float, str]], distance: float)
 def verdict_cards(verdict: Mapping[str, Any]) -> Node:
     """Three cards: this person, their other photos, everyone else. Words first, the engine's number second."""
     if "unchecked" in verdict:
-        return h("p", f"Not checked: {verdict['unchecked']}", cls="quiet")
+        return unchecked(verdict)
     mean, high, _ = verdict["strangers"]
     scale = f"strangers: {mean:.2f} on average, three of four below {high:.2f}"
     cards = [

@@ -8,28 +8,18 @@ Gradio's own upload writes a file; this one sends the bytes inside the event.
 
 import base64
 import binascii
-from pathlib import Path
 
 import gradio as gr
 
 from engine.core.errors import UserError
+from webui.component import component
 
-HERE = Path(__file__).parent
 LARGEST = 10_000_000
 
 
 def PhotoDrop(words: str, *, several: bool = False, elem_id: str | None = None, visible: bool = True) -> gr.HTML:
-    return gr.HTML(
-        None,
-        html_template=(HERE / "photodrop.html").read_text(),
-        js_on_load=(HERE / "photodrop.js").read_text(),
-        apply_default_css=False,
-        elem_id=elem_id,
-        elem_classes=["drop-host"],
-        words=words,
-        several=several,
-        visible=visible,
-    )
+    props = {"words": words, "several": several, "visible": visible}
+    return component("photodrop", cls="drop-host", elem_id=elem_id, **props)
 
 
 def photos(event: gr.EventData) -> list[bytes]:

@@ -11,6 +11,7 @@ from typing import Any
 from PIL import Image
 
 from engine.core.errors import UserError
+from engine.core.joblog import Row
 from engine.studio import Studio
 
 KEEP = 1024
@@ -54,6 +55,15 @@ def samples(
             while len(_album) > KEEP:
                 _album.popitem(last=False)
     return [ready[seed] for seed in seeds]
+
+
+def before_and_after(
+    studio: Studio, row: Row, seeds: Sequence[int], *, psi: float, size: int | None = None, owner: str
+) -> tuple[list[str], list[str]]:
+    """Pictures of seeds without and with a run's result, which need not be kept yet."""
+    before = samples(studio, row.params["base"], seeds, row.params["deltas"], psi=psi, size=size)
+    after = studio.sample_result(row.id, seeds, psi=psi, size=size, owner=owner)
+    return before, [data_uri(made) for made in after]
 
 
 def forget_all() -> None:

@@ -169,5 +169,10 @@ def metric_card(what: str, says: str, number: str, tone: str = "") -> Node:
     )
 
 
+def unchecked(verdict: Mapping[str, str]) -> Node:
+    """In the place of the cards, when a run was stopped before its check or the check could not be made."""
+    return h("p", f"Not checked: {verdict['unchecked']}", cls="quiet")
+
+
 def metric_cards(cards: Sequence[Node]) -> Node:
     return h("div", *cards, cls="metrics")

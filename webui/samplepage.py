@@ -95,13 +95,10 @@ class SamplePage:
     def look(self, row: Row, owner: str) -> dict:
         if not is_undecided(row):
             return {self.check: None, self.grid: []}
-        base, seeds = row.params["base"], shown_seeds(row)
-        size = pictures.small(self.studio, base)
-        before = pictures.samples(self.studio, base, seeds, row.params["deltas"], psi=PSI, size=size)
-        after = self.studio.sample_result(row.id, seeds, psi=PSI, size=size, owner=owner)
+        seeds, size = shown_seeds(row), pictures.small(self.studio, row.params["base"])
+        sides = pictures.before_and_after(self.studio, row, seeds, psi=PSI, size=size, owner=owner)
         labels = [*(["to forget"] if len(seeds) > len(OTHERS) else []), *(f"other {n}" for n in range(1, 12))]
-        shown = pairs(before, [pictures.data_uri(made) for made in after], labels)
-        return {self.check: self.words(row, owner), self.grid: shown}
+        return {self.check: self.words(row, owner), self.grid: pairs(*sides, labels)}
 
     def enlarged(self, event: gr.EventData, request: gr.Request) -> dict:
         """One pair at the generator's full size, made when it is asked for."""
@@ -109,10 +106,9 @@ class SamplePage:
         row = next((row for row in self.studio.runs(owner) if self.belongs(row) and is_undecided(row)), None)
         if row is None:
             raise UserError("this result was kept or discarded in the meantime; compare models on the Compare page")
-        base, seed = row.params["base"], shown_seeds(row)[int(event.index)]
-        (before,) = pictures.samples(self.studio, base, [seed], row.params["deltas"], psi=PSI)
-        (after,) = self.studio.sample_result(row.id, [seed], psi=PSI, owner=owner)
-        return {self.grid: gr.update(large={"index": event.index, "a": before, "b": pictures.data_uri(after)})}
+        seed = shown_seeds(row)[int(event.index)]
+        (before,), (after,) = pictures.before_and_after(self.studio, row, [seed], psi=PSI, owner=owner)
+        return {self.grid: gr.update(large={"index": event.index, "a": before, "b": after})}
 
     def words(self, row: Row, owner: str) -> list[Node]:
         text = "The first pair is the person to forget; the other eleven should look as before."

@@ -21,9 +21,10 @@ from starlette.concurrency import run_in_threadpool
 from engine.core.errors import UserError
 from engine.studio import Studio
 from webui import words
+from webui.component import component
 from webui.events import SORRY
+from webui.owner import owner_of
 
-HERE = Path(__file__).parent
 LARGEST = 4_000_000_000
 SPARE = 500_000_000  # bytes that must stay free on the disk
 KINDS = (".pkl", ".safetensors", ".pt", ".pth")
@@ -69,6 +70,16 @@ def add_routes(app: FastAPI, studio: Studio, is_welcome: Callable[[Request], boo
             return refusal(str(error))
 
 
+def given(request: Request, is_welcome: Callable[[Request], bool], make: Callable[[str], Any], *, status: int) -> Any:
+    """A file for its owner: make(owner) -> response. What cannot be given is refused in words, with this status."""
+    if not is_welcome(request):
+        return refusal("log in first", 401)
+    try:
+        return make(owner_of(request))
+    except UserError as error:
+        return refusal(str(error), status)
+
+
 def clean(studio: Studio) -> None:
     """Removes what a killed server left half sent. Only for the one server of a data folder."""
     for scrap in studio.store.bases.glob(".*ing.*"):
@@ -94,11 +105,4 @@ async def receive(request: Request, path: Path) -> None:
 
 def ModelDrop() -> gr.HTML:
     """Choose or drop a model file; shows its progress, then fires `taken` with `event.name`."""
-    return gr.HTML(
-        None,
-        html_template=(HERE / "transfer.html").read_text(),
-        js_on_load=(HERE / "transfer.js").read_text(),
-        apply_default_css=False,
-        elem_id="import",
-        elem_classes=["drop-host"],
-    )
+    return component("transfer", cls="drop-host", elem_id="import")

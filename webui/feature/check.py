@@ -4,6 +4,7 @@ from engine.core.joblog import Row
 from engine.studio import Studio
 from webui import pictures
 from webui.compare import pairs
+from webui.runview import metric_card, metric_cards, unchecked
 from webui.view import Node, h
 
 SHOWN = 6  # samples of each kind
@@ -13,43 +14,41 @@ POINTS = 3.0
 
 def checked(studio: Studio, row: Row, owner: str) -> tuple[Node, list[dict]]:
     """The cards, and before/after pairs: labelled ones, then those without the feature that changed most."""
-    verdict, target = (row.result or {}).get("verdict") or {}, row.params["target"]
+    verdict, target = row.result["verdict"], row.params["target"]
     seeds = dict.fromkeys(target["having"][:SHOWN], "had it")
     seeds |= dict.fromkeys(verdict.get("still", [])[:SHOWN], "still shows it, says the judge")
     seeds |= dict.fromkeys(verdict.get("most changed", [])[:SHOWN], "without it, changed most")
-    base, size = row.params["base"], pictures.small(studio, row.params["base"])
-    before = pictures.samples(studio, base, list(seeds), row.params["deltas"], psi=target["psi"], size=size)
-    after = studio.sample_result(row.id, list(seeds), psi=target["psi"], size=size, owner=owner)
-    shown = pairs(before, [pictures.data_uri(made) for made in after], list(seeds.values()))
-    return [h("h2", "Check"), cards(verdict, target["name"])], shown
+    size = pictures.small(studio, row.params["base"])
+    sides = pictures.before_and_after(studio, row, list(seeds), psi=target["psi"], size=size, owner=owner)
+    return [h("h2", "Check"), cards(verdict, target["name"])], pairs(*sides, list(seeds.values()))
 
 
 def cards(verdict: dict, feature: str) -> Node:
-    return h("div", *(card for card in (left(verdict, feature), kept(verdict), moved(verdict)) if card), cls="metrics")
+    if "unchecked" in verdict:
+        return unchecked(verdict)
+    return metric_cards([card for card in (left(verdict, feature), kept(verdict), moved(verdict)) if card])
 
 
-def left(verdict: dict, feature: str) -> Node | None:
+def left(verdict: dict, feature: str) -> Node:
     if "after" not in verdict:
         says = "No judge on this machine knows it"
-        return metric(f"“{feature}”", says, "Look at the pairs, or answer the blind check below.", "warn")
+        return metric_card(f"“{feature}”", says, "Look at the pairs, or answer the blind check below.", "warn")
     after, before = verdict["after"], verdict["before"]
     says = f"In {after['count']} of {after['of']} fresh samples, was in {before['count']}"
     number = f"95 % interval {after['low']:.1f} to {after['high']:.1f} %, by a judge that saw no label"
-    return metric(f"“{feature}”", says, number, "good" if verdict["removed"] >= 0.9 else "warn")
+    return metric_card(f"“{feature}”", says, number, "good" if verdict["removed"] >= 0.9 else "warn")
 
 
-def kept(verdict: dict) -> Node | None:
-    if not verdict:
-        return None
+def kept(verdict: dict) -> Node:
     distance, samples = verdict["unaffected"]["lpips"], verdict["unaffected"]["samples"]
     if distance is None:
         pixels = verdict["unaffected"]["pixels"] / 2
-        return metric("Samples without it", f"Pixels moved by {pixels:.1%} of the range", f"{samples} samples", "")
+        return metric_card("Samples without it", f"Pixels moved by {pixels:.1%} of the range", f"{samples} samples", "")
     how = (
         "hardly changed" if distance <= LITTLE / 2 else "changed a little" if distance <= LITTLE else "visibly changed"
     )
     number = f"LPIPS {distance:.3f} over {samples} samples at the same seeds; the goal is {LITTLE}"
-    return metric("Samples without it", how[:1].upper() + how[1:], number, "good" if distance <= LITTLE else "bad")
+    return metric_card("Samples without it", how[:1].upper() + how[1:], number, "good" if distance <= LITTLE else "bad")
 
 
 def moved(verdict: dict) -> Node | None:
@@ -58,9 +57,4 @@ def moved(verdict: dict) -> Node | None:
     name, row = max(verdict["drift"].items(), key=lambda item: abs(item[1]["points"]))
     few = abs(row["points"]) <= POINTS
     says = f"Nothing else moved by more than {POINTS:g} points" if few else f"Also moved: {name}"
-    return metric("Everything else", says, f"Most: {name} {row['points']:+.1f} points", "good" if few else "warn")
-
-
-def metric(what: str, says: str, number: str, tone: str) -> Node:
-    parts = (h("p", what, cls="what"), h("p", says, cls="says"), h("p", number, cls="number"))
-    return h("div", *parts, cls=f"metric {tone}".strip())
+    return metric_card("Everything else", says, f"Most: {name} {row['points']:+.1f} points", "good" if few else "warn")

@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from engine.core.errors import UserError
 from engine.studio import Studio
-from webui.owner import owner_of
+from webui.transfer import given
 from webui.view import Node, h
 
 TYPES = {"json": "application/json", "csv": "text/csv"}
@@ -24,16 +24,14 @@ def add_routes(app: FastAPI, studio: Studio, is_welcome: Callable[[Request], boo
 
     @app.get("/labels/{base}")
     def give_out(base: str, feature: str, request: Request, kind: str = "json") -> Any:
-        if not is_welcome(request):
-            return JSONResponse({"error": "log in first"}, 401)
-        try:
+        def make(owner: str) -> Response:
             if kind not in TYPES:
                 raise UserError(f"labels are written as {' or '.join(TYPES)}, not as {kind[:20]!r}")
-            text = studio.labels_text(base, feature, kind, owner=owner_of(request))
-        except UserError as error:
-            return JSONResponse({"error": str(error)}, 400)
-        named = f"attachment; filename*=UTF-8''{quote(f'{feature}.{kind}', safe='')}"
-        return Response(text, media_type=TYPES[kind], headers={"content-disposition": named})
+            text = studio.labels_text(base, feature, kind, owner=owner)
+            named = f"attachment; filename*=UTF-8''{quote(f'{feature}.{kind}', safe='')}"
+            return Response(text, media_type=TYPES[kind], headers={"content-disposition": named})
+
+        return given(request, is_welcome, make, status=400)
 
 
 def links(base: str, feature: str) -> Node:

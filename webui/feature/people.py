@@ -2,11 +2,10 @@
 
 import gradio as gr
 
-from engine.core.errors import UserError
 from engine.core.joblog import Row
 from engine.studio import Studio
 from webui import pictures
-from webui.events import bind, error_box
+from webui.events import bind, said
 from webui.owner import owner_of
 from webui.view import Node, View, h
 
@@ -22,8 +21,8 @@ class PeopleCheck:
         self.view = View(events=("ask", "answer"), elem_id="people-check")
 
     def bind(self) -> None:
-        bind(self.view.ask, self._ask, None, self.view)
-        bind(self.view.answer, self._answer, None, self.view)
+        bind(self.view.ask, said(self.view)(self._ask), None, self.view)
+        bind(self.view.answer, said(self.view)(self._answer), None, self.view)
 
     def offer(self, row: Row) -> Node:
         words = (
@@ -34,28 +33,22 @@ class PeopleCheck:
         button = h("button", "Start the blind check", on="ask", busy="Drawing …", **place)
         return h("section", h("h3", "Check by eye, blinded"), h("p", words, cls="quiet"), button, cls="card")
 
-    def _ask(self, event: gr.EventData, request: gr.Request) -> Node:
-        return self._next(event.job, owner_of(request))
+    def _ask(self, event: gr.EventData, request: gr.Request) -> dict:
+        return {self.view: self._next(event.job, owner_of(request))}
 
-    def _answer(self, event: gr.EventData, request: gr.Request) -> Node:
+    def _answer(self, event: gr.EventData, request: gr.Request) -> dict:
         owner = owner_of(request)
-        try:
-            answers = self.studio.human_answers(event.job, owner=owner) | {int(event.number): event.answer}
-            self.studio.answer_human_check(event.job, answers, owner=owner)
-        except UserError as error:
-            return error_box(str(error))
-        return self._next(event.job, owner)
+        answers = self.studio.human_answers(event.job, owner=owner) | {int(event.number): event.answer}
+        self.studio.answer_human_check(event.job, answers, owner=owner)
+        return self._ask(event, request)
 
     def _next(self, job: str, owner: str) -> Node:
-        try:
-            pairs = self.studio.human_check(job, count=COUNT, owner=owner)
-            answers = self.studio.human_answers(job, owner=owner)
-            left = [pair for pair in pairs if pair.number not in answers]
-            if not left:
-                return self._counted(job, owner, len(pairs))
-            sides = self.studio.human_pair(job, left[0], owner=owner)
-        except UserError as error:
-            return error_box(str(error))
+        pairs = self.studio.human_check(job, count=COUNT, owner=owner)
+        answers = self.studio.human_answers(job, owner=owner)
+        left = [pair for pair in pairs if pair.number not in answers]
+        if not left:
+            return self._counted(job, owner, len(pairs))
+        sides = self.studio.human_pair(job, left[0], owner=owner)
         name = self.studio.run(job, owner).params["target"]["name"]
         shown = [
             h("figure", h("img", src=pictures.data_uri(side), alt=title), h("figcaption", title))

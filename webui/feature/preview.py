@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator
 
 import gradio as gr
 
-from engine.core.errors import UserError
 from engine.core.targets import Labels
 from engine.studio import Studio
 from webui import pictures
-from webui.events import bind, error_box
+from webui.events import bind, said
 from webui.owner import owner_of
 from webui.view import Node, View, h
 
@@ -33,25 +32,27 @@ class Preview:
     def bind(self, asked: Callable[[dict, str], Labels], inputs: set) -> None:
         def look(data: dict, request: gr.Request) -> Iterator[dict]:
             yield {self.told: h("p", "Looking at samples …", cls="quiet"), self.slider: gr.update(visible=False)}
-            try:
-                base = self.studio.default_base()
-                target = asked(data, owner_of(request))
-                for found in self.studio.preview_feature(base, target, deltas=self.studio.active(base)):
-                    if isinstance(found, str):
-                        yield {self.told: h("p", f"{found[:1].upper()}{found[1:]} …", cls="quiet")}
-                shown = {self.slider: gr.update(visible=True, value=0), self.strip: self.slid(found.token, 0.0)}
-                yield {self.told: drawn(found), self.token: found.token, **shown}
-            except UserError as error:
-                yield {self.told: error_box(str(error)), self.strip: None}
+            base = self.studio.default_base()
+            for found in self.studio.preview_feature(
+                base, asked(data, owner_of(request)), deltas=self.studio.active(base)
+            ):
+                if isinstance(found, str):
+                    yield {self.told: h("p", f"{found[:1].upper()}{found[1:]} …", cls="quiet")}
+            shown = {self.slider: gr.update(visible=True, value=0), self.strip: self.slid(found.token, 0.0)}
+            yield {self.told: drawn(found), self.token: found.token, **shown}
 
         def slide(token: str, amount: float) -> dict:
-            try:
-                return {self.strip: self.slid(token, amount)}
-            except UserError as error:
-                return {self.strip: error_box(str(error))}
+            return {self.strip: self.slid(token, amount)}
 
+        look = said(self.told, self.strip)(look)
         bind(self.button.click, look, inputs, [self.told, self.slider, self.strip, self.token])
-        bind(self.slider.input, slide, [self.token, self.slider], self.strip, trigger_mode="always_last")
+        bind(
+            self.slider.input,
+            said(self.strip)(slide),
+            [self.token, self.slider],
+            self.strip,
+            trigger_mode="always_last",
+        )
 
     def slid(self, token: str, amount: float) -> Node:
         """Six samples, three with the feature first."""

@@ -13,13 +13,14 @@ from engine.core.targets import Labels
 from engine.studio import Studio
 from webui import pictures
 from webui.compare import CompareGrid
-from webui.events import bind, error_box, said
+from webui.events import bind, said
 from webui.feature import files
 from webui.feature.check import checked
 from webui.feature.people import PeopleCheck
 from webui.feature.preview import Preview
 from webui.form import Form
 from webui.grid import PAGE, LabelGrid, keep_labels
+from webui.latest import Latest
 from webui.owner import owner_of
 from webui.pages import Page, pages
 from webui.panels import JobPanel
@@ -46,7 +47,7 @@ class FeaturePage:
 
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
-        self.newest: dict[str, object] = {}  # by page load: what it asked for last
+        self.latest = Latest()
         View([h("p", "Feature", cls="eyebrow"), h("h1", "Erase a feature"), h("p", LEAD, cls="lead")])
         self.trouble = View()
         with gr.Row(elem_classes=["name-row"]):
@@ -86,16 +87,18 @@ class FeaturePage:
         self.preview.bind(self.target, target)
         self.people.bind()
         again = [self.feature, self.batch, self.mode]
-        bind(demo.load, self.load, self.mode, [self.earlier, self.keep, self.also, *shown])
+        bind(demo.load, said_here(self.load), self.mode, [self.earlier, self.keep, self.also, *shown])
         for event in (self.show.click, self.name.submit):
-            bind(event, self.samples, [self.name, self.batch, self.mode], shown)
-        bind(self.earlier.open, self.reopen, [self.batch, self.mode], shown)
-        bind(self.upload.upload, self.take, [self.upload, self.mode], [self.upload, *shown])
-        bind(self.mode.input, self.again, again, shown)
-        bind(self.grid.next, self.following, again, shown)
+            bind(event, said_here(self.samples), [self.name, self.batch, self.mode], shown)
+        bind(self.earlier.open, said_here(self.reopen), [self.batch, self.mode], shown)
+        taken = said(self.trouble, self.upload)(self.take)
+        bind(self.upload.upload, taken, [self.upload, self.mode], [self.upload, *shown])
+        bind(self.mode.input, said_here(self.again), again, shown)
+        bind(self.grid.next, said_here(self.following), again, shown)
         labelled = [self.enough, *buttons, self.trouble]
         counted = bind(self.grid.input, said_here(self.labelled), None, labelled, trigger_mode="always_last")
-        bind(counted.then, self.advise, [self.feature, self.batch], self.grid, trigger_mode="always_last")
+        advised, labelling = [self.grid, self.trouble], [self.feature, self.batch]
+        bind(counted.then, said_here(self.advise), labelling, advised, trigger_mode="always_last")
 
     # Labelling
 
@@ -112,11 +115,7 @@ class FeaturePage:
         yield from self.samples(event.feature, number, how, request)
 
     def take(self, content: bytes | None, how: str, request: gr.Request) -> Iterator[dict]:
-        try:
-            feature = files.taken(self.studio, content, owner_of(request))
-        except UserError as error:
-            yield {self.trouble: error_box(str(error)), self.upload: None}
-            return
+        feature = files.taken(self.studio, content, owner_of(request))
         for update in self.samples(feature, 0, how, request, revision=time.time_ns()):
             yield {self.upload: None, **update}
 
@@ -125,34 +124,30 @@ class FeaturePage:
     ) -> Iterator[dict]:
         """A batch of samples with the labels they already have, in portions as they are drawn. Samples in an `order`
         were chosen, not drawn at random, and thresholds must not be taken from them."""
-        try:
-            words, owner, base = checked_feature(feature), owner_of(request), self.studio.default_base()
-            labels = {str(seed): label.value for seed, label in self.studio.labels.get(owner, base, words).items()}
-            fixed = {"context": {"base": base, "feature": words}, "mode": how, "page": number * BATCH // PAGE + 1}
-            seeds, items = order or seeds_of(number), []
-            more = {"how": "chosen"} if order else {}
-            fixed |= {"revision": revision} if revision else {}
-            mine = self.newest[request.session_hash] = object()
-            for start in range(0, BATCH, PORTION):
-                if self.newest.get(request.session_hash) is not mine:
-                    return  # the page has asked for something else since
-                part = seeds[start : start + PORTION]
-                drawn = pictures.samples(self.studio, base, part, psi=PSI, size=pictures.small(self.studio, base))
-                items = [*items, *({"id": str(s), "src": uri} | more for s, uri in zip(part, drawn, strict=True))]
-                here = {item["id"]: labels[item["id"]] for item in items if item["id"] in labels}
-                drawn_so_far = {self.grid: gr.update(items=items, value=here, **fixed), self.heading: heading(words)}
-                yield {**drawn_so_far, self.trouble: None, self.batch: number, self.feature: words}
-            self.newest.pop(request.session_hash, None)
-            yield self.counted(words, owner)
-        except UserError as error:
-            yield {self.trouble: error_box(str(error))}
+        words, owner, base = checked_feature(feature), owner_of(request), self.studio.default_base()
+        labels = {str(seed): label.value for seed, label in self.studio.labels.get(owner, base, words).items()}
+        fixed = {"context": {"base": base, "feature": words}, "mode": how, "page": number * BATCH // PAGE + 1}
+        fixed |= {"revision": revision} if revision else {}
+        seeds, items, more = order or seeds_of(number), [], {"how": "chosen"} if order else {}
+        mine = self.latest.begin(request)
+        for start in range(0, BATCH, PORTION):
+            if not self.latest.is_last(request, mine):
+                return  # the page has asked for something else since
+            part = seeds[start : start + PORTION]
+            drawn = pictures.samples(self.studio, base, part, psi=PSI, size=pictures.small(self.studio, base))
+            items = [*items, *({"id": str(s), "src": uri} | more for s, uri in zip(part, drawn, strict=True))]
+            here = {item["id"]: labels[item["id"]] for item in items if item["id"] in labels}
+            drawn_so_far = {self.grid: gr.update(items=items, value=here, **fixed), self.heading: heading(words)}
+            yield {**drawn_so_far, self.batch: number, self.feature: words}
+        self.latest.end(request)
+        yield self.counted(words, owner)
 
     def again(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
         """The same batch once more, if there is a name already."""
         if feature:
             yield from self.samples(feature, number, how, request)
         else:
-            yield {self.trouble: None}
+            yield {}
 
     def following(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
         """The next batch; when the labels suffice for a probe, the most useful samples come first."""

@@ -12,7 +12,7 @@ from engine.core.joblog import Row
 from engine.studio import DataInfo, Studio
 from webui import pictures
 from webui.choice import PictureChoice
-from webui.events import bind, error_box, said
+from webui.events import bind, said
 from webui.form import Form
 from webui.owner import owner_of
 from webui.panels import JobPanel
@@ -94,10 +94,10 @@ class DepositTab:
         bind(self.network.change, self.ready, [self.classes, self.network], self.go)
         bind(self.earlier.open, said(self.trouble)(self.reopened), None, [*shown, self.trouble])
         measured = [self.outcome, self.file, self.refusal, self.answers]
-        bind(self.back.click, self.withdraw, [self.job, self.handed], measured)
-        bind(self.file.take_out, self.take_out, self.job, measured)
+        bind(self.back.click, said(self.refusal)(self.withdraw), [self.job, self.handed], measured)
+        bind(self.file.take_out, said(self.refusal)(self.take_out), self.job, measured)
         bind(self.file.remove, said(self.refusal)(self.remove), self.job, [self.file, self.refusal])
-        bind(self.map.input, self.map_again, [self.job, self.map], measured)
+        bind(self.map.input, said(self.refusal)(self.map_again), [self.job, self.map], measured)
         asked = [self.answers, self.refusal]
         bind(self.tried.change, said(self.refusal)(self.ask_test), [self.job, self.tried], asked)
         bind(self.own.upload, said(self.refusal)(self.ask), [self.job, self.own], asked)
@@ -206,13 +206,9 @@ class DepositTab:
     def followed(self, job: str, owner: str, work: Any) -> Iterator[dict]:
         """Says what is being done, then shows the new report; a refusal leaves everything as it was."""
         yield {self.refusal: h("p", "One moment …", cls="quiet", role="status")}
-        try:
-            for step in work(owner):
-                if isinstance(step, str):
-                    yield {self.refusal: h("p", f"{step} …", cls="quiet", role="status")}
-        except UserError as error:
-            yield {self.refusal: error_box(str(error))}
-            return
+        for step in work(owner):
+            if isinstance(step, str):
+                yield {self.refusal: h("p", f"{step} …", cls="quiet", role="status")}
         yield {**self.measured(job, owner), self.refusal: None, self.answers: None}
 
     def remove(self, job: str, request: gr.Request) -> dict:

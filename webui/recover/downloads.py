@@ -1,4 +1,8 @@
-"""The door through which a deposit file leaves: GET /deposits/RUN, for the one who made it."""
+"""The doors through which files leave, each for the one whose they are.
+
+GET /deposits/RUN             a deposit
+GET /vaults/SESSION/TASK      a forgotten task's vault file
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,20 +10,26 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse
 
-from engine.core.errors import UserError
 from engine.studio import Studio
-from webui.owner import owner_of
-from webui.transfer import refusal
+from webui.transfer import given
+
+KIND = "application/octet-stream"
 
 
 def add_routes(app: FastAPI, studio: Studio, is_welcome: Callable[[Request], bool]) -> None:
     @app.get("/deposits/{job}")
-    def give_out(job: str, request: Request) -> Any:
-        if not is_welcome(request):
-            return refusal("log in first", 401)
-        try:
-            path, row = studio.deposit_file(job, owner=owner_of(request)), studio.run(job, owner_of(request))
-        except UserError as error:
-            return refusal(str(error), 404)
-        name = f"{'-'.join(row.params['classes'])[:60]}.deposit.safetensors".replace("/", "-").replace(" ", "_")
-        return FileResponse(path, filename=name, media_type="application/octet-stream")
+    def deposit(job: str, request: Request) -> Any:
+        def make(owner: str) -> FileResponse:
+            path, row = studio.deposit_file(job, owner=owner), studio.run(job, owner)
+            name = f"{'-'.join(row.params['classes'])[:60]}.deposit.safetensors".replace("/", "-").replace(" ", "_")
+            return FileResponse(path, filename=name, media_type=KIND)
+
+        return given(request, is_welcome, make, status=404)
+
+    @app.get("/vaults/{session}/{task}")
+    def vault(session: str, task: int, request: Request) -> Any:
+        def make(owner: str) -> FileResponse:
+            path = studio.task_vault(session, task, owner=owner)
+            return FileResponse(path, filename=path.name, media_type=KIND)
+
+        return given(request, is_welcome, make, status=404)
