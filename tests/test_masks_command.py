@@ -44,8 +44,8 @@ def test_a_session_goes_on_where_it_stopped(ask, capsys):
     ask("run", "one", *QUICK, "--do", "learn")
     assert ask("run", "one", "--do", "learn", "forget 1", as_json=False) is None
     printed = capsys.readouterr().out
-    assert "learned task 1" in printed
-    assert "forgot task 1" in printed
+    assert "Learned task 1" in printed
+    assert "Forgot task 1" in printed
     with pytest.raises(UserError, match="task 0 is already learned"):
         ask("run", "one", "--do", "learn 0")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.commands import Verb, verbs
 from engine.commands.identity import preset
-from engine.commands.screen import follow_run, table
+from engine.commands.screen import finished_run, table
 from engine.core.errors import UserError
 
 
@@ -57,9 +57,7 @@ def erase(args: Any, open_studio: Any) -> Any:
     if args.preview:
         return preview(studio, base, target, knobs, as_json=args.json)
     job = studio.forget(base, target, "feature", knobs, deltas=studio.active(base))
-    row = follow_run(studio, job, quiet=args.json)
-    if row.error:
-        raise UserError(row.error)
+    row = finished_run(studio, job, quiet=args.json)
     kept = studio.keep(job) if args.keep else []
     if args.json:
         return {"run": job, "kept": kept, "verdict": row.result["verdict"]}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.commands import Verb, verbs
-from engine.commands.screen import follow_run, table
+from engine.commands.screen import finished_run, table
 from engine.core.errors import UserError
 
 PHOTOS = (".jpg", ".jpeg", ".png", ".webp")
@@ -30,9 +30,7 @@ def run(args: Any, open_studio: Any) -> Any:
     base = args.base or studio.default_base()
     knobs = preset(studio.method("guide"), args.preset)
     job = studio.forget(base, photo, "guide", knobs, deltas=studio.active(base))
-    row = follow_run(studio, job, quiet=args.json)
-    if row.error or not row.result:
-        raise UserError(row.error or f"run {job} was stopped before there was a result")
+    row = finished_run(studio, job, quiet=args.json)
     kept = studio.keep(job) if args.keep else []
     verdict = row.result["verdict"]
     if args.json:

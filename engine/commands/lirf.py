@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.commands import Verb, verbs
-from engine.commands.screen import console, follow_run, table
+from engine.commands.screen import console, finished_run, table
 from engine.commands.settings import typed
 from engine.core.errors import UserError
 
@@ -52,7 +52,7 @@ def deposit(args: Any, studio: Any) -> Any:
     knobs = presets[args.preset] | typed(studio.method("lirf"), args.set)
     network = args.network or chosen_network(args, studio)
     job = studio.deposit(data, network, names, knobs, source=args.source)
-    row = ended(studio, job, args)
+    row = finished_run(studio, job, quiet=args.json)
     path = args.out or Path(f"{'-'.join(names)}.deposit.safetensors")
     try:
         shutil.copyfile(studio.deposit_file(job), path)
@@ -75,15 +75,8 @@ def chosen_network(args: Any, studio: Any) -> str:
     job = studio.train_network(args.dataset, source=args.source, architecture=args.architecture)
     if not args.json:
         console().print(f"Training a network for {args.dataset} first.")
-    ended(studio, job, args)
+    finished_run(studio, job, quiet=args.json)
     return job
-
-
-def ended(studio: Any, job: str, args: Any) -> Any:
-    row = follow_run(studio, job, quiet=args.json)
-    if row.error or row.result is None:
-        raise UserError(row.error or f"run {job} was stopped before it had a result")
-    return row
 
 
 def report(args: Any, studio: Any) -> Any:

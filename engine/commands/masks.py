@@ -1,11 +1,11 @@
-"""`masks`: teach a network tasks, let it forget one into a file, give it back. A session is a folder on disk."""
+"""`masks`: teach a network tasks, let it forget one into a file, give it back. Every step is a run, as on the page."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 from engine.commands import Verb, verbs
-from engine.commands.screen import bar, table
+from engine.commands.screen import finished_run, table
 from engine.commands.settings import typed
 from engine.core.errors import UserError
 
@@ -31,76 +31,46 @@ def arguments(parser: Any) -> None:
 
 
 def run(args: Any, open_studio: Any) -> Any:
-    from engine.masks.session import Session
-    from engine.studio import LOCAL
-
     studio = open_studio()
     if args.action == "list":
         names = sorted(studio.task_sessions())
         return names if args.json else "\n".join(names) or "no sessions yet: 'python app.py masks run NAME' begins one"
-    folder = studio.store.tasks(LOCAL) / _name(args.session)
+    name = _name(args.session)
     if args.action == "run":
         steps = [_parse(text) for text in args.do]
-        session = _open_or_begin(args, folder, studio)
+        if name not in studio.task_sessions():
+            _begin(name, args, studio)
         for step in steps:
-            _do(session, *step, quiet=args.json)
-    else:
-        session = Session.open(folder, studio.device)
-    return _tell(session, as_json=args.json)
+            _do(studio, name, *step, quiet=args.json)
+    return _tell(studio.task_session(name), as_json=args.json)
 
 
-def _open_or_begin(args: Any, folder: Path, studio: Any) -> Any:
+def _begin(name: str, args: Any, studio: Any) -> None:
     from engine.masks.net import find
-    from engine.masks.session import Session
 
-    if (folder / Session.FILE).exists():
-        return Session.open(folder, studio.device)
-    source = args.source or (studio.store.data if args.split == "people" else None)
-    how = {"knobs": typed(find(args.method), args.set), "seed": args.seed, "data": source, "device": studio.device}
-    return _follow("preparing", Session.create(folder, args.method, args.split, **how), quiet=args.json)
+    how = {"seed": args.seed, "name": name, "source": args.source}
+    job = studio.begin_tasks(args.method, args.split, typed(find(args.method), args.set), **how)
+    finished_run(studio, job, quiet=args.json)
 
 
-def _do(session: Any, verb: str, task: int | None, mode: str | None, *, quiet: bool) -> None:
-    from engine.masks.receipts import tell
-
+def _do(studio: Any, name: str, verb: str, task: int | None, mode: str | None, *, quiet: bool) -> None:
     match verb:
         case "learn":
-            number = session.next_task() if task is None else task
-            receipt = _follow(f"learning task {number}", session.learn(number), quiet=quiet)
+            job = studio.learn_task(name, task)
         case "forget":
-            receipt = _follow(f"forgetting task {task}", session.forget(task, mode or "mask"), quiet=quiet)
+            job = studio.forget_task(name, task, mode or "mask")
         case _:
-            receipt = _follow(f"restoring task {task}", session.restore(task), quiet=quiet)
+            job = studio.restore_task(name, task)
+    row = finished_run(studio, job, quiet=quiet)
     if not quiet:
-        print(tell(receipt))
+        print(row.result["words"])
 
 
-def _follow(title: str, task: Any, *, quiet: bool) -> Any:
-    """Runs a task with a bar. Ctrl-C stops it and keeps what there is."""
-    from engine.core.events import Done, Progress
-
-    answer, outcome = None, None
-    with bar(title, quiet=quiet) as update:
-        while True:
-            try:
-                event = task.send(answer)
-                if isinstance(event, Progress):
-                    update(event.step, event.total, event.note, dict(event.scalars))
-                elif isinstance(event, Done):
-                    outcome = event.result
-            except KeyboardInterrupt:
-                answer = True
-            except StopIteration:
-                return outcome
-
-
-def _tell(session: Any, *, as_json: bool) -> Any:
-    lines, facts = session.overview(), session.facts()
+def _tell(session: dict[str, Any], *, as_json: bool) -> Any:
     if as_json:
-        matrix = [{"event": row.event, "task": row.task, "scores": dict(row.scores)} for row in session.matrix]
-        return {"tasks": lines, "facts": facts, "matrix": matrix, "receipts": session.receipts}
+        return {name: session[name] for name in ("tasks", "facts", "matrix", "receipts")}
     rows = []
-    for line in lines:
+    for line in session["tasks"]:
         score = f"{line['score']:.1%}" if "score" in line else ""
         size = f"{sum(v for k, v in line['bits'].items() if k != 'coded') / 8:,.0f}" if "bits" in line else ""
         readers = ", ".join(f"{task} ({why})" for task, why in line.get("dependents", {}).items())

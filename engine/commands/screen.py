@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from engine.core.errors import UserError
+
 
 def console() -> Any:
     from rich.console import Console
@@ -42,6 +44,14 @@ def follow_run(studio: Any, job: str, *, owner: str = "local", quiet: bool = Fal
             studio.stop(job, keep=True, owner=owner)
             studio.wait(job)
     return studio.run(job, owner)
+
+
+def finished_run(studio: Any, job: str, *, quiet: bool = False) -> Any:
+    """Follows a run and gives its row; one that failed or was stopped without a result is an error."""
+    row = follow_run(studio, job, quiet=quiet)
+    if row.error or row.result is None:
+        raise UserError(row.error or f"run {job} was stopped before it had a result")
+    return row
 
 
 class bar:  # noqa: N801 (reads as a verb: `with bar("Erasing") as update`)
