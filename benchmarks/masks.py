@@ -38,9 +38,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACES = {"people": ROOT / "checkpoints" / "data", "cifar10": ROOT.parent / "shared" / "data" / "cifar10_subset.npz"}
 STEPS = {"digits": 400, "permuted-digits": 400, "people": 200, "cifar10": 200}
 METHODS = ("supsup", "piggyback", "ksm", "packnet", "hat", "wsn", "tfm", "apd", "ctr")
-LIRF_ON = ("digits", "people")  # on CIFAR-10 its network alone takes longer than all the rest: see benchmarks.lirf
+ONLY_ON = {  # what would make the whole too long
+    "lirf": ("digits", "people"),  # on CIFAR-10 its network alone takes longer than all the rest: see benchmarks.lirf
+    "wsn": ("digits", "permuted-digits"),  # an extra, not one of the eight
+}
 SUMMARY = ROOT / "benchmarks" / "masks.json"  # what the page draws its dots from
-DRAWS = 20  # batches of each task whose task is to be found
+DRAWS = {1: 20, 16: 20, 128: 5}  # by their size, how many batches of each task must find their task
 
 
 def load(split: str) -> tuple[TaskData, ...] | str:
@@ -152,12 +155,12 @@ def _find_tasks(done: Run, net: MaskedNet, tasks: tuple[TaskData, ...], when: st
     live = {task: tasks[task] for task in sorted(net.state.tasks)}
     for by in WAYS:
         for batch in BATCHES:
-            found = measure.inference(net, live, by, batch, DRAWS, done.seed)
+            found = measure.inference(net, live, by, batch, DRAWS[batch], done.seed)
             done.inference[f"{when} {by} {batch}"] = found["right"]
     if FORGOTTEN not in live:
         gone = {FORGOTTEN: tasks[FORGOTTEN]}
         for batch in BATCHES:
-            found = measure.inference(net, gone, "one-shot", batch, DRAWS, done.seed)
+            found = measure.inference(net, gone, "one-shot", batch, DRAWS[batch], done.seed)
             done.inference[f"unknown {batch}"] = found["unknown"]
 
 
@@ -253,7 +256,7 @@ def main() -> None:
     steps = {split: flags.steps or STEPS[split] for split in flags.only if split not in unread}
     jobs = []
     for split, count in steps.items():
-        methods = [name for name in flags.methods if name != "lirf" or split in LIRF_ON]
+        methods = [name for name in flags.methods if split in ONLY_ON.get(name, STEPS)]
         jobs += plan_runs(split, methods, flags.seeds, count)
     runs = sorted(
         work_off(jobs, flags.workers, flags.runs), key=lambda run: (flags.methods.index(run.method), run.seed)
