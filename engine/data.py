@@ -1,7 +1,7 @@
 """What the engine makes of a target: latents or images, and the request that a method works on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -36,12 +36,14 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class Request:
-    """What to forget, what must stay, and the user's words for it. `extra` holds a method's own tensors."""
+    """What to forget, what must stay, and the user's words for it. `extra` holds a method's own tensors, `names` are
+    the words for each code where several people are forgotten at once."""
 
     forget: LatentBatch | ImageSet
     label: str
     retain: LatentBatch | ImageSet | None = None
     extra: Mapping[str, Tensor] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
     def to(self, device) -> "Request":
         """Codes go to the model's device; images stay in memory and travel batch by batch."""
@@ -50,4 +52,4 @@ class Request:
             return part.to(device) if isinstance(part, LatentBatch) else part
 
         extra = {name: value.to(device) for name, value in self.extra.items()}
-        return Request(move(self.forget), self.label, move(self.retain), extra)
+        return replace(self, forget=move(self.forget), retain=move(self.retain), extra=extra)

@@ -1,11 +1,13 @@
 """From what a front end asks (plain data) to what a method works on (codes)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
 from engine.core.errors import UserError
 from engine.core.events import Done, Progress, Task, watch
-from engine.core.targets import Labels, Photo, Seeds, Target
+from engine.core.targets import Labels, People, Photo, Seeds, Target
 from engine.data import LatentBatch, Request
 from engine.inversion.photo import invert
 
@@ -16,23 +18,45 @@ def prepare(base: nn.Module, target: Target) -> Task:
         case Seeds(seeds):
             if not seeds:
                 raise UserError("no sample chosen; choose at least one")
+            names = tuple(f"seed {seed}" for seed in seeds)
             words = f"seeds {', '.join(map(str, seeds))}"
             yield Progress(1, 1, note="finding the samples")
-            yield Done(Request(LatentBatch(base.map(base.sample_z(seeds)), words), words))
+            yield Done(Request(LatentBatch(base.map(base.sample_z(seeds)), words), words, names=names))
         case Labels():
             yield Progress(1, 1, note="finding the samples")
             yield Done(labelled_codes(base, target))
         case Photo(pixels, face, words, others, code):
             w = (yield from watch(invert(base, pixels, face))).w if code is None else torch.from_numpy(code)
+            extra = {"mirrors": (yield from watch(invert(base, pixels, face, mirrored=True))).w}
+            extra["mirrored"] = torch.zeros(1, dtype=torch.long)
             codes = []
             for other in others:
                 codes.append((yield from watch(invert(base, other))).w)
-            extra = {"photos": torch.cat(codes)} if codes else {}
+            extra |= {"photos": torch.cat(codes)} if codes else {}
             yield Done(Request(LatentBatch(w.to(base.w_avg), "a photo"), words, extra=extra))
+        case People(people):
+            each = []
+            for person in people:
+                each.append((yield from watch(prepare(base, person))))
+            w = torch.cat([one.forget.w for one in each])
+            names = tuple(name for one in each for name in one.names or (one.label,))
+            extra = _joined(each)
+            yield Done(Request(LatentBatch(w, f"{len(w)} people"), ", ".join(names), extra=extra, names=names))
         case _:
             raise UserError(
                 f"this model cannot forget {type(target).__name__.lower()}; choose a photo, samples or labels"
             )
+
+
+def _joined(people: Sequence[Request]) -> dict[str, torch.Tensor]:
+    """What came with each; `mirrored` says whose mirror image each of `mirrors` is, so it is counted on."""
+    parts: dict[str, list[torch.Tensor]] = {}
+    before = 0
+    for one in people:
+        for name, value in one.extra.items():
+            parts.setdefault(name, []).append(value + before if name == "mirrored" else value)
+        before += len(one.forget.w)
+    return {name: torch.cat(values) for name, values in parts.items()}
 
 
 def labelled_codes(base: nn.Module, labels: Labels) -> Request:

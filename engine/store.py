@@ -27,6 +27,7 @@ from PIL import Image
 
 from engine.core.errors import DamagedFile, UserError
 from engine.core.joblog import Row, State
+from engine.core.targets import has_photo
 from engine.data import ImageSet, LatentBatch, Request
 from engine.delta import Card, Delta
 from engine.files import atomic, save_tensors, sweep
@@ -177,13 +178,13 @@ class Store:
         if row.state is State.INTERRUPTED:
             return
         self.forget_request(row.id)
-        if row.result is None and row.params.get("target", {}).get("kind") == "Photo":
+        if row.result is None and has_photo(row.params.get("target", {})):
             self.forget_portrait(row.id)
 
     def save_request(self, job: str, request: Request) -> None:
         """The codes a run works on, so that it can go on after a crash. Personal data: see `forget_request`."""
         tensors = {f"extra.{name}": value for name, value in request.extra.items()}
-        words = {"label": request.label}
+        words = {"label": request.label, "names": json.dumps(request.names)}
         for part in ("forget", "retain"):
             batch = getattr(request, part)
             if isinstance(batch, LatentBatch):
@@ -205,7 +206,8 @@ class Store:
             elif f"{part}.x" in tensors:
                 parts[part] = ImageSet(tensors[f"{part}.x"], tensors[f"{part}.y"], tuple(json.loads(words[part])))
         extra = {name.removeprefix("extra."): value for name, value in tensors.items() if name.startswith("extra.")}
-        return Request(parts["forget"], words["label"], parts["retain"], extra)
+        names = tuple(json.loads(words.get("names", "[]")))
+        return Request(parts["forget"], words["label"], parts["retain"], extra, names)
 
     def forget_request(self, job: str) -> None:
         """A finished run needs neither its codes nor its snapshot, nor the pictures of a photo's inversion."""

@@ -96,3 +96,27 @@ def test_a_photo_is_erased_checked_and_kept_and_the_numbers_are_the_engines(brow
     photo = (faces / "one.jpg").read_bytes()
     for path in site.data.rglob("*"):
         assert not path.is_file() or photo[2000:2200] not in path.read_bytes(), path
+
+
+def test_two_people_are_erased_in_one_run_and_the_page_tells_who_is_forgotten_after_each(browser, site):
+    with open_page(browser, site.url) as page:
+        arrive(page, site)
+        for number in (1, 2):
+            page.locator("#people label").nth(number).click()
+            expect(page.locator("#strip .row-of-faces img")).to_have_count(6, timeout=A_WHILE)
+            if number == 1:
+                page.get_by_role("button", name="Add another person").click()
+                expect(page.locator("#also label")).to_have_count(1, timeout=A_WHILE)
+        page.get_by_label("One after another").check()
+        page.get_by_role("button", name="Settings").click()
+        settle(page)
+        page.get_by_label("Quick").check()
+        settle(page)
+        page.get_by_role("button", name="Erase this person").click()
+        expect(page.locator("[data-state=done]")).to_be_visible(timeout=A_WHILE)
+        people = JobLog(Store(site.data).database).rows()[0].result["verdict"]["people"]
+        cells = page.locator("#verdict .matrix td")
+        expect(cells).to_have_text([f"{value:.2f}" for row in people["matrix"] for value in row])
+        assert people["matrix"][0][1] > 0.9 > 0.2 > max(people["matrix"][1])
+        page.get_by_role("button", name="Keep", exact=True).click()
+        expect(page.locator(".status")).to_contain_text("Kept, and applied")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engine import assets
-from engine.core.events import result
+from engine.core.events import Done, Snapshot, result
 from engine.data import LatentBatch, Request
 from engine.delta import compose
 from engine.generators import architectures
@@ -82,6 +82,69 @@ def test_a_second_erasure_on_top_leaves_the_first_person_erased(base):
     twice = compose(once, result(again))
     torch.testing.assert_close(twice.synth(first.forget.w), once.synth(first.forget.w), atol=2e-4, rtol=0)
     assert (twice.synth(second.forget.w) - once.synth(second.forget.w)).abs().mean() > 0.02
+
+
+def test_the_mirror_image_goes_the_same_way_as_its_person_and_nobody_elses_does(base):
+    people, mirror = person(base, 3, 4).forget, person(base, 5).forget.w
+    extra = {"mirrors": mirror, "mirrored": torch.tensor([1])}
+    for reach in (1.0, 1.5, 0.0):
+        knobs = Guide(steps=0, reach=reach)
+        first, second = result(knobs.run(base, Request(people, "two", extra=extra)))
+        targets = knobs.targets(base, Latents.of(base), people.w)
+        wanted = base.synth(mirror + reach * (targets - people.w)[1:])
+        shown = compose(base, [second]).synth(mirror)
+        assert ((shown - wanted).abs().max() < 2e-3) == (reach > 0)
+        assert (shown_alike(base, compose(base, [first]), mirror) < 1e-3) == (reach > 0)
+
+
+def shown_alike(a, b, codes):
+    return (a.synth(codes) - b.synth(codes)).abs().max().item()
+
+
+def test_people_erased_jointly_have_a_delta_each_and_leaving_one_out_gives_that_person_back(base):
+    request = person(base, 3, 4, 5)
+    whole = result(Guide(steps=0).run(base, request))
+    assert len(whole) == 3 and len({delta.card.codes for delta in whole}) == 3
+    targets = Guide(steps=0).targets(base, Latents.of(base), request.forget.w)
+    for out in range(3):
+        student = compose(base, [delta for number, delta in enumerate(whole) if number != out])
+        wanted = targets.clone()
+        wanted[out] = request.forget.w[out]
+        assert (student.synth(request.forget.w) - base.synth(wanted)).abs().max() < 1e-3
+
+
+def test_people_erased_in_turn_stay_erased_after_each_step(base):
+    request = person(base, 3, 4, 5)
+    deltas = result(Guide(steps=0, order="one after another").run(base, request))
+    assert len(deltas) == 3
+    for count in (1, 2, 3):
+        before, after = compose(base, deltas[: count - 1]), compose(base, deltas[:count])
+        assert shown_alike(before, after, request.forget.w[: count - 1]) < 1e-3 if count > 1 else True
+        assert shown_alike(before, after, request.forget.w[count - 1 : count]) > 0.02
+
+
+def test_the_card_of_each_names_its_own_person(base):
+    w = person(base, 3, 4).forget
+    for order in ("jointly", "one after another"):
+        deltas = result(Guide(steps=0, order=order).run(base, Request(w, "Ada, Tom", names=("Ada", "Tom"))))
+        assert [delta.card.request for delta in deltas] == ["Ada", "Tom"]
+
+
+@pytest.mark.assets
+@needs
+def test_a_run_in_turn_that_was_cut_off_goes_on_to_the_same_bytes(base):
+    knobs = Guide(steps=2, order="one after another", neighbours=1, others=1, bank=2, snapshot_every=1, lr=1e-3)
+    snapshots, whole = [], None
+    for event in knobs.run(base, person(base, 3, 4)):
+        if isinstance(event, Snapshot):
+            snapshots.append(event.tensors)
+        elif isinstance(event, Done):
+            whole = event.result
+    assert len(snapshots) == 2 and len(whole) == 2
+    for snapshot in snapshots:
+        again = result(knobs.run(base, person(base, 3, 4), snapshot))
+        assert [delta.fingerprint for delta in again] == [delta.fingerprint for delta in whole]
+        assert [delta.card for delta in again] == [delta.card for delta in whole]
 
 
 @pytest.mark.assets

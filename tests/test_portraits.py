@@ -9,6 +9,7 @@ from PIL import Image
 from engine import assets
 from engine.core.errors import UserError
 from engine.core.joblog import State
+from engine.core.targets import has_photo
 from engine.faces import detect
 from engine.requests import prepare
 from engine.studio.portraits import HELD
@@ -95,4 +96,41 @@ def test_a_found_code_is_not_searched_again_by_the_run(studio, faces, monkeypatc
 
     target = Photo(held.pixels, 0, "a person", (), held.w.numpy())
     events = list(prepare(studio.models.base("tiny"), target))
-    assert len(events) == 1 and (events[0].result.forget.w == held.w).all()
+    searches = [event for event in events if getattr(event, "note", "") == "looking for the face"]
+    assert len(searches) == 1  # only for the mirror image
+    request = events[-1].result
+    assert (request.forget.w == held.w).all() and (request.extra["mirrors"] != held.w).any()
+
+
+@pytest.mark.assets
+@pytest.mark.skipif(not assets.is_present("recogniser-b"), reason="the judge is not fetched")
+@needs
+def test_several_people_are_erased_in_one_run_and_each_gets_an_erasure_of_its_own(studio):
+    tokens = [studio.generated_portrait(seed, "tiny") for seed in (3, 4)]
+    job = studio.erase_portraits(dict.fromkeys(tokens, ""), {"checked": 8, "order": "one after another"})
+    row = studio.wait(job)
+    assert row.state is State.DONE and row.params["target"]["kind"] == "People"
+    people = row.result["verdict"]["people"]
+    assert people["names"] == ["seed 3", "seed 4"] and len(people["matrix"]) == 2
+    assert people["matrix"][0][0] < people["matrix"][0][1] and set(people["alike"]) == {"before", "after"}
+    names = studio.keep(job)
+    assert len(names) == 2 and studio.active("tiny") == names
+    assert studio.run(studio.repeat(job)).params == row.params
+    with pytest.raises(UserError, match="no longer in memory"):
+        studio.show_targets(tokens[0], "opposite", [0.8])
+
+
+def test_people_found_in_different_models_cannot_share_a_run(studio):
+    job = studio.erase_portrait(studio.generated_portrait(3, "tiny"), "", {}, method="guide")
+    studio.wait(job)
+    (name,) = studio.keep(job)
+    here, there = studio.generated_portrait(4, "tiny"), studio.generated_portrait(5, "tiny", deltas=[name])
+    with pytest.raises(UserError, match="different models"):
+        studio.erase_portraits({here: "", there: ""}, {})
+    with pytest.raises(UserError, match="nobody is chosen"):
+        studio.erase_portraits({}, {})
+
+
+def test_a_run_with_a_photo_among_its_people_keeps_no_picture_of_them():
+    assert has_photo({"kind": "People", "people": [{"kind": "Seeds"}, {"kind": "Photo"}]})
+    assert not has_photo({"kind": "People", "people": [{"kind": "Seeds"}]}) and not has_photo({})

@@ -15,7 +15,10 @@ from engine.core.errors import UserError
 from engine.core.joblog import State
 from engine.core.knobs import check, knob
 from engine.core.targets import Seeds
+from engine.export import export_baked
+from engine.generators import architectures
 from engine.studio import LOCAL
+from tests.test_eg3d import SMALL
 from webui import words
 from webui.app import build, serve, site
 from webui.events import SORRY, said
@@ -27,6 +30,7 @@ from webui.pages import pages
 from webui.panels import JobPanel
 from webui.pictures import data_uri, samples
 from webui.runview import job_tree, status
+from webui.samplepage import SamplePage
 from webui.seeds import parse_seeds
 from webui.story import Story, pair_up
 from webui.theme import COLOURS
@@ -494,3 +498,19 @@ def test_a_component_that_a_handler_leaves_alone_keeps_its_props():
     assert gradio.blocks.postprocess_update_dict(grid, gr.skip()) == {"__type__": "update"}
     update = gradio.blocks.postprocess_update_dict(grid, gr.update(items=[], context={"base": "tiny"}))
     assert update["props"] == {"items": [], "context": {"base": "tiny"}} and set(update) == {"props", "__type__"}
+
+
+def test_the_check_of_a_3d_generator_can_be_turned_and_that_of_a_flat_one_cannot(studio, tmp_path):
+    solid = architectures["eg3d"](**SMALL).eval()
+    export_baked(solid, tmp_path / "head.safetensors", {})
+    studio.import_base(tmp_path / "head.safetensors", "head")
+    with gr.Blocks():
+        page = SamplePage(studio)
+    shown = {}
+    for base in ("head", "tiny"):
+        job = studio.forget(base, Seeds((3,)), "ascent", {"steps": 1, "batch": 1})
+        shown[base] = (studio.wait(job), page.look(studio.run(job), LOCAL))
+    assert shown["head"][1][page.turn]["visible"] and not shown["tiny"][1][page.turn]["visible"]
+    row = shown["head"][0]
+    front, side, again = (page.pairs(row, LOCAL, degrees) for degrees in (0, 30, 0))
+    assert front == again and all(a != b for a, b in zip(front, side, strict=True))

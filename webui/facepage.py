@@ -30,6 +30,8 @@ PLACE = (
 MORE = "More photos of the same person, if you have some. They are used to check the result, nothing else."
 CALLED = "What shall the record call them?"
 WAIT = "nobody is ready to be erased; drop a photo or click one of the six people, and wait for the picture"
+ALSO = "Erased in the same run; click one to leave it out"
+ORDERS = [("Jointly", "jointly"), ("One after another", "one after another")]
 TARGETS = [
     ("The opposite face", "opposite"),
     ("The average face", "average"),
@@ -41,7 +43,7 @@ TARGETS = [
 class FacePage(SamplePage):
     """A generator of faces: photos too, the target before the run, and a verdict by a recogniser after it."""
 
-    method, lead, hidden = "guide", LEAD, ("target", "distance")
+    method, lead, hidden = "guide", LEAD, ("target", "distance", "order")
     legend = "Or try one of six people this generator makes up"
 
     def __init__(self, studio: Studio) -> None:
@@ -67,15 +69,18 @@ class FacePage(SamplePage):
             self.others = PhotoDrop(MORE, several=True, elem_id="other-photos")
             self.counted = View()
             self.called = gr.Textbox(label=CALLED, value="a person", max_length=80, elem_id="called")
+        with gr.Column(visible=False) as self.several:
+            self.also = PictureChoice(ALSO, several=True, elem_id="also")
+            self.order = gr.Radio(ORDERS, value=self.usual["order"], label="Erase them", elem_classes=["choice"])
+        self.add = gr.Button("Add another person", visible=False, elem_classes=["side"], elem_id="add")
+        self.gathered = gr.State([])
 
     def bind(self, demo: gr.Blocks) -> None:
-        self.panel.watch(demo, locks=[self.erase], parts=[self.check, self.grid], look=self.look)
-        asked = {self.token, self.target, self.distance, self.called, *self.form.inputs}
-        self.panel.starts(self.erase.click, self.begin, asked)
-        bind(demo.load, said(self.trouble)(self.load), None, [self.people, self.trouble])
-        bind(self.grid.full, said(self.trouble)(self.enlarged), None, [self.grid, self.trouble])
+        self.watch(demo, self.several, self.gathered)
+        asked = {self.token, self.target, self.distance, self.called, self.also, self.gathered, self.order}
+        self.panel.starts(self.erase.click, self.begin, asked | {*self.form.inputs})
         shown = [self.token, self.photo, self.faces, self.portrait, self.place, self.only_photo, self.strip]
-        shown += [self.row, self.erase, self.people, self.counted, self.trouble]
+        shown += [self.row, self.erase, self.people, self.counted, self.add, self.trouble]
         where, told = [self.target, self.distance], said(self.trouble, undo=self.nobody)
         bind(self.drop.taken, told(self.opened), where, shown)
         bind(self.faces.change, told(self.picked), [self.faces, self.token, self.photo, *where], shown)
@@ -86,13 +91,18 @@ class FacePage(SamplePage):
         preset = [self.form.preset, self.token, self.row, self.target]
         shown_there = [self.distance, self.strip, self.trouble]
         bind(self.form.preset.input, said(self.trouble)(self.preset_chosen), preset, shown_there)
+        gathered = [self.token, self.called, self.gathered, self.also]
+        bind(
+            self.add.click, said(self.trouble)(self.another), gathered, [*shown, self.gathered, self.also, self.several]
+        )
         bind(self.others.taken, said(self.trouble)(self.more), self.token, [self.counted, self.trouble])
 
     def nobody(self) -> dict:
         """The page before anybody was chosen."""
         hidden = gr.update(visible=False)
         empty = {self.token: "", self.photo: None, self.portrait: None, self.strip: None, self.counted: None}
-        shut = {self.place: hidden, self.only_photo: hidden, self.erase: gr.update(interactive=False)}
+        shut = {self.place: hidden, self.only_photo: hidden, self.add: hidden}
+        shut[self.erase] = gr.update(interactive=False)
         return {**empty, **shut, self.faces: gr.update(items=[], value="")}
 
     # Who
@@ -168,13 +178,32 @@ class FacePage(SamplePage):
         row = [pictures.data_uri(picture) for picture in made]
         opened = {self.token: token, self.row: row, self.place: gr.update(visible=True)}
         strip = {self.strip: self.strip_of(token, row, kind, distance, owner)}
-        return {**opened, **strip, self.erase: gr.update(interactive=not self.is_busy(request))}
+        free = gr.update(interactive=not self.is_busy(request))
+        return {**opened, **strip, self.erase: free, self.add: gr.update(visible=True)}
 
     def more(self, token: str, event: gr.EventData, request: gr.Request) -> dict:
         count = 0
         for content in photos(event):
             count = self.studio.add_other_photo(token, content, owner=owner_of(request))
         return {self.counted: h("p", f"{count} more for the check.", cls="quiet", role="status")}
+
+    def another(self, token: str, called: str, gathered: list[dict], ticked: list[str], request: gr.Request) -> dict:
+        """Puts this person aside for the same run and makes room for the next."""
+        if not token:
+            raise UserError(WAIT)
+        seed = self.studio.portrait_seed(token, owner=owner_of(request))
+        words = called.strip() or "a person" if seed is None else f"seed {seed}"
+        shown = pictures.data_uri(self.studio.found_pixels(token, owner=owner_of(request)))
+        gathered = [one for one in gathered if one["id"] != token] + [{"id": token, "src": shown, "label": words}]
+        chosen = gr.update(items=gathered, value=[*ticked, token])
+        ready = {self.erase: gr.update(interactive=not self.is_busy(request)), self.people: gr.update(value="")}
+        return {
+            **self.nobody(),
+            **ready,
+            self.gathered: gathered,
+            self.also: chosen,
+            self.several: gr.update(visible=True),
+        }
 
     # Where to
 
@@ -195,10 +224,17 @@ class FacePage(SamplePage):
     # Erasing and the verdict
 
     def begin(self, data: dict, owner: str) -> str:
-        if not data[self.token]:
+        people = {one["id"]: one["label"] for one in data[self.gathered] if one["id"] in data[self.also]}
+        if data[self.token]:
+            people[data[self.token]] = data[self.called]
+        if not people:
             raise UserError(WAIT)
-        knobs_chosen = self.form.read(data) | {"target": data[self.target], "distance": float(data[self.distance])}
-        return self.studio.erase_portrait(data[self.token], data[self.called], knobs_chosen, owner=owner)
+        chosen = {"target": data[self.target], "distance": float(data[self.distance]), "order": data[self.order]}
+        return self.studio.erase_portraits(people, self.form.read(data) | chosen, owner=owner)
+
+    def look(self, row: Row, owner: str) -> dict:
+        """The people of a run that has ended are off the desk."""
+        return {**super().look(row, owner), self.gathered: [], self.several: gr.update(visible=False)}
 
     def words(self, row: Row, owner: str) -> list[Node]:
         text = "Random people who should look as before; slide to compare."

@@ -67,7 +67,20 @@ def verdict_cards(verdict: Mapping[str, Any]) -> Node:
         other_photos_card(verdict.get("other_photos"), high),
         kept_card(verdict["everyone"], verdict["drift"]),
     ]
-    return metric_cards(cards)
+    return h("div", metric_cards(cards), matrix_table(verdict["people"]) if "people" in verdict else None)
+
+
+def matrix_table(people: Mapping[str, Any]) -> Node:
+    """Who is still forgotten after each erasure, and whether two of them now look alike."""
+    head = h("tr", h("th", "After"), *(h("th", name, scope="col") for name in people["names"]))
+    rows = [
+        h("tr", h("th", f"erasure {n}", scope="row"), *(h("td", f"{value:.2f}") for value in row))
+        for n, row in enumerate(people["matrix"], start=1)
+    ]
+    (was, _), (now, most) = people["alike"]["before"], people["alike"]["after"]
+    words = f"Two of them are alike by {was:.2f} before and {now:.2f} after, at most {most:.2f}."
+    caption = h("caption", "Each person's likeness before and after, once each erasure is applied")
+    return h("div", h("table", caption, h("thead", head), h("tbody", *rows)), h("p", words, cls="quiet"), cls="matrix")
 
 
 def gone_card(what: str, figure: Sequence[float], high: float, number: str) -> Node:

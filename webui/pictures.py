@@ -58,11 +58,18 @@ def samples(
 
 
 def before_and_after(
-    studio: Studio, row: Row, seeds: Sequence[int], *, psi: float, size: int | None = None, owner: str
+    studio: Studio,
+    row: Row,
+    seeds: Sequence[int],
+    *,
+    psi: float,
+    size: int | None = None,
+    yaw: float = 0.0,
+    owner: str,
 ) -> tuple[list[str], list[str]]:
     """Pictures of seeds without and with a run's result, which need not be kept yet."""
-    before = samples(studio, row.params["base"], seeds, row.params["deltas"], psi=psi, size=size)
-    after = studio.sample_result(row.id, seeds, psi=psi, size=size, owner=owner)
+    before = samples(studio, row.params["base"], seeds, row.params["deltas"], psi=psi, size=size, yaw=yaw)
+    after = studio.sample_result(row.id, seeds, psi=psi, size=size, yaw=yaw, owner=owner)
     return before, [data_uri(made) for made in after]
 
 

@@ -1,5 +1,7 @@
 """Forgetting one generated sample: six to choose from, erase, watch, check, keep or discard. Works on any generator."""
 
+import math
+
 import gradio as gr
 
 from engine.core.errors import UserError
@@ -25,6 +27,7 @@ PRESETS = {
     "Thorough": {"steps": 80, "lr": 1e-4},
 }
 LEAD = "Choose one of six samples this generator makes up, and make it forget that one."
+TURN = "Turn the heads, in degrees"
 BASELINE = (
     "This model does not make faces, so no photo can be found in it and no recogniser can judge. What runs here is "
     "plain gradient ascent on one generated sample: it protects nothing else. It is the mark the real method has to "
@@ -50,6 +53,7 @@ class SamplePage:
         self.erase = gr.Button("Erase this person", variant="primary", interactive=False, elem_classes=["run"])
         self.panel = JobPanel(studio, belongs=self.belongs)
         self.check = View(elem_id="verdict")
+        self.turn = gr.Slider(-30, 30, value=0, step=5, label=TURN, visible=False, elem_id="turn")
         self.grid = CompareGrid(elem_id="check")
 
     def opening(self) -> None:
@@ -59,11 +63,17 @@ class SamplePage:
         """What stands between the choice and the settings."""
 
     def bind(self, demo: gr.Blocks) -> None:
-        self.panel.watch(demo, locks=[self.erase], parts=[self.check, self.grid], look=self.look)
+        self.watch(demo)
         self.panel.starts(self.erase.click, self.begin, {self.people, *self.form.inputs})
-        bind(demo.load, said(self.trouble)(self.load), None, [self.people, self.trouble])
         bind(self.people.change, said(self.trouble)(self.chosen), self.people, [self.erase, self.trouble])
-        bind(self.grid.full, said(self.trouble)(self.enlarged), None, [self.grid, self.trouble])
+
+    def watch(self, demo: gr.Blocks, *parts: gr.HTML) -> None:
+        """The run and its check; `parts` are further ones that `look` sets."""
+        self.panel.watch(demo, locks=[self.erase], parts=[self.check, self.turn, self.grid, *parts], look=self.look)
+        bind(demo.load, said(self.trouble)(self.load), None, [self.people, self.trouble])
+        shown = [self.grid, self.trouble]
+        bind(self.grid.full, said(self.trouble)(self.enlarged), self.turn, shown)
+        bind(self.turn.input, said(self.trouble)(self.turned), self.turn, shown, trigger_mode="always_last")
 
     def load(self) -> dict:
         base = self.studio.default_base()
@@ -81,7 +91,7 @@ class SamplePage:
     def belongs(self, row: Row) -> bool:
         if row.kind != "forget" or row.params["method"] != self.method:
             return False
-        return row.params["target"]["kind"] in ("Seeds", "Photo")
+        return row.params["target"]["kind"] in ("Seeds", "Photo", "People")
 
     def begin(self, data: dict, owner: str) -> str:
         if not data[self.people]:
@@ -94,21 +104,35 @@ class SamplePage:
 
     def look(self, row: Row, owner: str) -> dict:
         if not is_undecided(row):
-            return {self.check: None, self.grid: []}
-        seeds, size = shown_seeds(row), pictures.small(self.studio, row.params["base"])
-        sides = pictures.before_and_after(self.studio, row, seeds, psi=PSI, size=size, owner=owner)
-        labels = [*(["to forget"] if len(seeds) > len(OTHERS) else []), *(f"other {n}" for n in range(1, 12))]
-        return {self.check: self.words(row, owner), self.grid: pairs(*sides, labels)}
+            return {self.check: None, self.turn: gr.update(visible=False), self.grid: []}
+        turn = gr.update(visible=self.studio.facts(row.params["base"])["is_3d"], value=0)
+        return {self.check: self.words(row, owner), self.turn: turn, self.grid: self.pairs(row, owner)}
 
-    def enlarged(self, event: gr.EventData, request: gr.Request) -> dict:
+    def pairs(self, row: Row, owner: str, degrees: float = 0.0) -> list[dict]:
+        seeds, size = shown_seeds(row), pictures.small(self.studio, row.params["base"])
+        how = {"psi": PSI, "size": size, "yaw": math.radians(degrees)}
+        sides = pictures.before_and_after(self.studio, row, seeds, owner=owner, **how)
+        labels = [*(["to forget"] if len(seeds) > len(OTHERS) else []), *(f"other {n}" for n in range(1, 12))]
+        return pairs(*sides, labels)
+
+    def turned(self, degrees: float, request: gr.Request) -> dict:
+        """The same faces, seen from the side: only for generators that know depth."""
+        return {self.grid: self.pairs(self.undecided(request), owner_of(request), degrees)}
+
+    def enlarged(self, degrees: float, event: gr.EventData, request: gr.Request) -> dict:
         """One pair at the generator's full size, made when it is asked for."""
-        owner = owner_of(request)
-        row = next((row for row in self.studio.runs(owner) if self.belongs(row) and is_undecided(row)), None)
+        row = self.undecided(request)
+        seed, how = shown_seeds(row)[int(event.index)], {"psi": PSI, "yaw": math.radians(degrees)}
+        (before,), (after,) = pictures.before_and_after(self.studio, row, [seed], owner=owner_of(request), **how)
+        return {self.grid: gr.update(large={"index": event.index, "a": before, "b": after})}
+
+    def undecided(self, request: gr.Request) -> Row:
+        """The run whose result waits for a decision."""
+        rows = (row for row in self.studio.runs(owner_of(request)) if self.belongs(row) and is_undecided(row))
+        row = next(rows, None)
         if row is None:
             raise UserError("this result was kept or discarded in the meantime; compare models on the Compare page")
-        seed = shown_seeds(row)[int(event.index)]
-        (before,), (after,) = pictures.before_and_after(self.studio, row, [seed], psi=PSI, owner=owner)
-        return {self.grid: gr.update(large={"index": event.index, "a": before, "b": after})}
+        return row
 
     def words(self, row: Row, owner: str) -> list[Node]:
         text = "The first pair is the person to forget; the other eleven should look as before."

@@ -1,4 +1,4 @@
-"""`erase-identity`: one photo, one person less."""
+"""`erase-identity`: a photo each, and these people less."""
 
 from pathlib import Path
 from typing import Any
@@ -11,32 +11,47 @@ PHOTOS = (".jpg", ".jpeg", ".png", ".webp")
 
 
 def arguments(parser: Any) -> None:
-    parser.add_argument("photo", type=Path, help="JPG, PNG or WebP with the person's face; it is read, never stored")
+    parser.add_argument("photos", nargs="+", type=Path, help="JPG, PNG or WebP, one of each person; read, never stored")
     parser.add_argument(
-        "--others", type=Path, metavar="FOLDER", help="more photos of the same person, for the check only"
+        "--others", type=Path, metavar="FOLDER", help="more photos of the one person, for the check only"
     )
+    parser.add_argument("--in-turn", action="store_true", help="several people one after another, not jointly")
     parser.add_argument("--base", help="model (default: the photorealistic one)")
     parser.add_argument("--preset", default="balanced", help="quick, balanced, thorough or as-published")
     parser.add_argument("--face", type=int, default=1, help="which face, the largest first, if there are several")
-    parser.add_argument("--words", default="a person", help="what the record calls them")
+    parser.add_argument("--words", default="", help="what the record calls them; of several people, with commas")
     parser.add_argument("--keep", action="store_true", help="keep the result and apply it")
 
 
 def run(args: Any, open_studio: Any) -> Any:
-    from engine.core.targets import Photo
-
-    photo = Photo(read(args.photo), args.face - 1, args.words, tuple(read(path) for path in photos_in(args.others)))
-    studio = open_studio()
+    target, studio = people(args), open_studio()
     base = args.base or studio.default_base()
     knobs = preset(studio.method("guide"), args.preset)
-    job = studio.forget(base, photo, "guide", knobs, deltas=studio.active(base))
+    if args.in_turn:
+        knobs["order"] = "one after another"
+    job = studio.forget(base, target, "guide", knobs, deltas=studio.active(base))
     row = finished_run(studio, job, quiet=args.json)
     kept = studio.keep(job) if args.keep else []
     verdict = row.result["verdict"]
     if args.json:
         return {"run": job, "kept": kept, "verdict": verdict}
     print_verdict(verdict)
-    return f"kept as {kept[0]}" if kept else f"not kept yet: 'python app.py runs keep {job}' keeps it"
+    return f"kept as {', '.join(kept)}" if kept else f"not kept yet: 'python app.py runs keep {job}' keeps it"
+
+
+def people(args: Any) -> Any:
+    from engine.core.targets import People, Photo
+
+    if len(args.photos) > 1 and args.others:
+        raise UserError("--others holds photos of one person; give it with one photo")
+    names = [name.strip() for name in args.words.split(",")] if args.words else []
+    if names and len(names) != len(args.photos):
+        raise UserError(f"--words has {len(names)} names for {len(args.photos)} photos; give one each, with commas")
+    if not names:
+        names = ["a person"] if len(args.photos) == 1 else [f"person {n}" for n in range(1, len(args.photos) + 1)]
+    others = tuple(read(path) for path in photos_in(args.others))
+    each = [Photo(read(path), args.face - 1, name, others) for path, name in zip(args.photos, names, strict=True)]
+    return each[0] if len(each) == 1 else People(tuple(each))
 
 
 def preset(method: type, name: str) -> dict[str, Any]:
@@ -79,6 +94,11 @@ def print_verdict(verdict: dict[str, Any]) -> None:
     rows = [(words[name], f"{v[0]:.3f}", f"{v[1]:.3f} to {v[2]:.3f}") for name in words if (v := verdict.get(name))]
     rows.append(("strangers, for comparison", f"{mean:.3f}", f"three of four below {high:.3f}"))
     table(("likeness by recogniser B", "mean", "95 % interval"), rows)
+    if several := verdict.get("people"):
+        cells = [[f"{value:.2f}" for value in row] for row in several["matrix"]]
+        table(("after", *several["names"]), [(f"erasure {n}", *row) for n, row in enumerate(cells, start=1)])
+        (was, _), (now, most) = several["alike"]["before"], several["alike"]["after"]
+        print(f"two of them are alike by {was:.2f} before and {now:.2f} after, at most {most:.2f}")
 
 
 verbs["erase-identity"] = Verb("make a generator forget the person in a photo", arguments, run)

@@ -25,6 +25,13 @@ class Photo:
 
 
 @dataclass(frozen=True)
+class People:
+    """Several people for one run, each by a photo or as a generated face."""
+
+    people: tuple["Photo | Seeds", ...]
+
+
+@dataclass(frozen=True)
 class Folder:
     """A folder of images."""
 
@@ -63,4 +70,9 @@ class Classes:
     data: str = "digits"
 
 
-Target = Seeds | Photo | Folder | Labels | Classes
+Target = Seeds | Photo | People | Folder | Labels | Classes
+
+
+def has_photo(described: dict[str, Any]) -> bool:
+    """Whether what a log knows of a target tells of a photo: pictures of that person must not stay."""
+    return described.get("kind") == "Photo" or any(map(has_photo, described.get("people", ())))

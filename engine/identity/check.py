@@ -1,6 +1,6 @@
 """What an identity erasure did: to the person, to their other photos, to everyone else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from engine import losses
 from engine.core.events import Done, Progress, Task
+from engine.delta import Delta, compose
 from engine.identity.judge import BATCH, Judge, interval
 from engine.identity.targets import draw
 from engine.models import to_pixels
@@ -81,6 +82,20 @@ class Check:
             if rows:
                 seen[name] = {key: torch.cat([row[key] for row in rows]) for key in rows[0]}
         yield Done(self._verdict(seen))
+
+    @torch.no_grad()
+    def several(self, before: nn.Module, deltas: Sequence[Delta], people: Tensor) -> dict[str, Any]:
+        """`matrix`: every person's likeness before and after, a row after each delta. `alike`: the mean and the largest
+        likeness of two of them, before and at the end; two erased people must not become the same face."""
+        old, model, matrix = before.synth(people, size=self.size), before, []
+        for delta in deltas:
+            model = compose(model, [delta]).eval()
+            new = model.synth(people, size=self.size)
+            matrix.append(self.judge.compare(old, new).b.tolist())
+        first, second = torch.triu_indices(len(people), len(people), 1)
+        pairs = {"before": old, "after": new}
+        alike = {name: self.judge.compare(x[first], x[second]).b for name, x in pairs.items()}
+        return {"matrix": matrix, "alike": {name: (b.mean().item(), b.max().item()) for name, b in alike.items()}}
 
     @torch.no_grad()
     def _look(self, before: nn.Module, after: nn.Module, w: Tensor) -> dict[str, Tensor]:

@@ -16,11 +16,20 @@ def aligned(pixels: np.ndarray, face: int, size: int, like: Tensor) -> Tensor:
     return torch.from_numpy(image.copy()).to(like).permute(2, 0, 1)[None] / 127.5 - 1
 
 
-def invert(base: nn.Module, pixels: np.ndarray, face: int = 0, projection: Projection | None = None) -> Task:
-    """Done holds a LatentBatch. A base with an encoder starts near and needs fewer steps."""
+def invert(
+    base: nn.Module,
+    pixels: np.ndarray,
+    face: int = 0,
+    projection: Projection | None = None,
+    *,
+    mirrored: bool = False,
+) -> Task:
+    """Done holds a LatentBatch, of the face or of its mirror image. A base with an encoder starts near and needs fewer
+    steps."""
     yield Progress(0, 1, note="looking for the face")
     projection = projection or projection_for(base)
     photo = aligned(pixels, face, projection.size, base.w_avg)
+    photo = photo.flip(-1) if mirrored else photo
     start = base.guess_codes(photo) if base.guess_codes else None
     found = yield from watch(projection.run(base, photo, start))
     yield Done(LatentBatch(found.w, "a photo"))

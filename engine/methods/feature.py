@@ -11,7 +11,7 @@ and also teaches codes that were pushed towards the feature. "As published" is t
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +25,7 @@ from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
 from engine.data import Request
-from engine.delta import Card, Delta, editable
+from engine.delta import Card, Delta, compose, editable
 from engine.directions.find import MOVES, THRESHOLDS
 from engine.directions.fits import FITS
 from engine.directions.lessons import Lessons
@@ -119,9 +119,10 @@ class Feature:
         card = Card.draft(self, request.label, steps_done=step, auc=found.sights[0].auc, **scalars)
         yield Done((Delta.between(base, smoothed, card),))
 
-    def check(self, before: nn.Module, after: nn.Module, request: Request) -> Task:
+    def check(self, before: nn.Module, deltas: Sequence[Delta], request: Request) -> Task:
         """What is left and what else changed on fresh samples, by judges that had no part in it where there are any."""
         psi = float(request.extra.get("psi", torch.tensor(1.0)))
+        after = compose(before, deltas).eval()
         verdict = yield from watch(check_feature(before, after, request.label, psi=psi))
         yield Done(verdict)
 

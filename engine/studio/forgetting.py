@@ -12,9 +12,9 @@ from engine.core.events import Done, Task, watch
 from engine.core.joblog import JobLog, State
 from engine.core.jobs import Runner
 from engine.core.knobs import build, values
-from engine.core.targets import Classes, Labels, Photo, Seeds, Target
+from engine.core.targets import Classes, Labels, People, Photo, Seeds, Target
 from engine.data import Request
-from engine.delta import Delta, compose
+from engine.delta import Delta
 from engine.methods import methods
 from engine.models import Models
 from engine.requests import prepare
@@ -128,7 +128,7 @@ class Forgetting:
             return {"unchecked": "the run was stopped before the check"}
         self.store.put_result(job, deltas, {"verdict": {"unchecked": "the check did not end"}, "partial": False})
         try:
-            return (yield from watch(method.check(base, compose(base, deltas).eval(), request)))
+            return (yield from watch(method.check(base, deltas, request)))
         except UserError as error:
             return {"unchecked": str(error)}
 
@@ -149,6 +149,9 @@ def describe(target: Target) -> dict[str, Any]:
     match target:
         case Photo(words=words):
             return {"kind": "Photo", "words": words}
+        case People(people):
+            each = [describe(person) for person in people]
+            return {"kind": "People", "words": ", ".join(one["words"] for one in each), "people": each}
         case Labels():
             return {"kind": "Labels", "words": f"“{target.name}”", **asdict(target)}
         case Seeds(seeds):
@@ -162,6 +165,9 @@ def describe(target: Target) -> dict[str, Any]:
 
 def revive(described: dict[str, Any]) -> Target | None:
     """The target again, where the log knew enough; None for a photo."""
+    if described["kind"] == "People":
+        each = tuple(revive(one) for one in described["people"])
+        return People(each) if all(each) else None
     plain = {
         name: tuple(v) if isinstance(v, list) else v for name, v in described.items() if name not in ("kind", "words")
     }

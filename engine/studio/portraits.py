@@ -18,7 +18,7 @@ from torch import Tensor
 from engine.core.errors import UserError
 from engine.core.events import Done, Progress
 from engine.core.knobs import build
-from engine.core.targets import Photo, Seeds
+from engine.core.targets import People, Photo, Seeds
 from engine.faces import align, detect
 from engine.faces.photo import open_photo
 from engine.inversion.photo import invert
@@ -98,6 +98,14 @@ class Portraits:
             raise UserError("this person came without a photo")
         return held.pixels if face is None else align.ffhq(held.pixels, held.faces[face].points, size)
 
+    def portrait_seed(self, token: str, *, owner: str = LOCAL) -> int | None:
+        """The seed of a generated person; None for one who came by photo."""
+        return self._portraits.get(token, owner).seed
+
+    def found_pixels(self, token: str, *, owner: str = LOCAL) -> np.ndarray:
+        """The person as the generator knows them."""
+        return self._shown(token, owner, None, [0.0])[0]
+
     def find_person(self, token: str, face: int = 0, *, owner: str = LOCAL) -> Iterator[Progress | np.ndarray]:
         """Looks for the code of a face. Yields Progress (words, step, pictures) and ends with the found picture."""
         held = self._portraits.get(token, owner)
@@ -108,7 +116,7 @@ class Portraits:
                     self._portraits.change(token, w=event.result.w, face=face)
                 elif isinstance(event, Progress):
                     yield event
-        yield self._shown(token, owner, None, [0.0])[0]
+        yield self.found_pixels(token, owner=owner)
 
     def show_targets(
         self, token: str, kind: str, distances: Sequence[float], *, owner: str = LOCAL
@@ -120,15 +128,24 @@ class Portraits:
         self, token: str, words: str, knobs: Mapping[str, Any], *, method: str = "guide", owner: str = LOCAL
     ) -> str:
         """Queues the erasure and takes the photo off the desk; gives the run's id."""
-        held = self._portraits.get(token, owner)
-        if held.seed is not None:
-            target: Photo | Seeds = Seeds((held.seed,))
-        elif held.w is None:
-            raise UserError("this face's code is not found yet; wait for the picture beside the photo")
-        else:
-            target = Photo(held.pixels, held.face, words.strip() or "a person", held.others, held.w.cpu().numpy())
-        job = self.forget(held.base, target, method, dict(knobs), owner=owner, deltas=held.deltas)
-        self.drop_portrait(token, owner=owner)
+        return self.erase_portraits({token: words}, knobs, method=method, owner=owner)
+
+    def erase_portraits(
+        self, people: Mapping[str, str], knobs: Mapping[str, Any], *, method: str = "guide", owner: str = LOCAL
+    ) -> str:
+        """The same for several people, by token with the words for each. They must have been found in one model."""
+        held = {token: self._portraits.get(token, owner) for token in people}
+        if not held:
+            raise UserError("nobody is chosen; choose a photo first")
+        models = {(one.base, one.deltas) for one in held.values()}
+        if len(models) > 1:
+            raise UserError("these people were found in different models; choose them again in one model")
+        ((base, deltas),) = models
+        targets = tuple(_target(held[token], words) for token, words in people.items())
+        target = targets[0] if len(targets) == 1 else People(targets)
+        job = self.forget(base, target, method, dict(knobs), owner=owner, deltas=deltas)
+        for token in people:
+            self.drop_portrait(token, owner=owner)
         return job
 
     def drop_portrait(self, token: str, *, owner: str = LOCAL) -> None:
@@ -161,6 +178,14 @@ class Portraits:
     @cached_property
     def _portraits(self) -> "Held":
         return Held()
+
+
+def _target(held: Portrait, words: str) -> Photo | Seeds:
+    if held.seed is not None:
+        return Seeds((held.seed,))
+    if held.w is None:
+        raise UserError("this face's code is not found yet; wait for the picture beside the photo")
+    return Photo(held.pixels, held.face, words.strip() or "a person", held.others, held.w.cpu().numpy())
 
 
 class Held:

@@ -10,6 +10,7 @@ import torch
 from engine.core.errors import UserError
 from engine.core.joblog import JobLog, Row
 from engine.core.jobs import Runner
+from engine.core.targets import has_photo
 from engine.delta import compose
 from engine.models import Models, pictures
 from engine.store import Store
@@ -65,6 +66,7 @@ class Record:
         *,
         psi: float = 0.7,
         size: int | None = None,
+        yaw: float = 0.0,
         owner: str | None = LOCAL,
     ) -> list[np.ndarray]:
         """Pictures of seeds with a run's result applied that is not kept yet: what keeping it would do."""
@@ -75,7 +77,7 @@ class Record:
         model = compose(self.models.with_deltas(params["base"], params["deltas"]), results).eval()
         with torch.inference_mode():
             w = model.map(model.sample_z([checked_seed(seed) for seed in seeds]), psi=psi)
-        return pictures(model, w, size=size)
+        return pictures(model, w, size=size, yaw=yaw)
 
     def delete_run(self, job: str, *, owner: str | None = LOCAL) -> None:
         if self.log.get(job, owner).state.is_live:
@@ -109,5 +111,5 @@ class Record:
     def _settle(self, row: Row, outcome: dict[str, Any]) -> None:
         self.log.set_result(row.id, {**(row.result or {}), **outcome})  # first: a kill here leaves only a spare file
         self.store.discard_result(row.id)
-        if row.params.get("target", {}).get("kind") == "Photo":
+        if has_photo(row.params.get("target", {})):
             self.store.forget_portrait(row.id)

@@ -1,0 +1,182 @@
+"""GUIDE, ours against a loop as published, on the same weights, codes and threads: `python -m benchmarks.guide_step`.
+
+A step: in every round both take one on the same codes, in turn; ratios are within a round. Memory: the peak that a
+process of its own reaches in three steps, less what it holds before them. To the same result: seconds until the person
+is a stranger to recogniser B, and what random faces keep by then.
+"""
+
+import argparse
+import copy
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import torch
+from torch import nn
+
+from benchmarks.guide_reference import PublishedStep
+from benchmarks.stylegan2 import CONFIG as STYLEGAN2
+from engine.core.events import result
+from engine.data import LatentBatch, Request
+from engine.delta import compose, editable
+from engine.generators import architectures, bases
+from engine.identity.judge import Judge, scale_of
+from engine.identity.targets import draw
+from engine.methods.guide import Draws, Guide, sensible_size
+from engine.redirect import Latents
+
+RENDERING = {"superresolution_module": "training.superresolution.SuperresolutionHybrid2X", "sr_antialias": True}
+RENDERING |= {"c_gen_conditioning_zero": False, "c_scale": 1.0, "superresolution_noise_mode": "none"}
+RENDERING |= {"depth_resolution": 24, "depth_resolution_importance": 24, "ray_start": 2.25, "ray_end": 3.3}
+RENDERING |= {"box_warp": 1, "avg_camera_radius": 2.7, "avg_camera_pivot": [0, 0, 0.2], "clamp_mode": "softplus"}
+RENDERING |= {"disparity_space_sampling": False, "decoder_lr_mul": 1.0}
+EG3D = {"z_dim": 512, "c_dim": 25, "w_dim": 512, "img_resolution": 128, "img_channels": 3, "channel_base": 8192}
+EG3D |= {"channel_max": 128, "plane_resolution": 128, "neural_rendering_resolution": 64, "rendering_kwargs": RENDERING}
+KNOBS = {"start": "base", "lr": 2e-4, "neighbours": 2, "others": 2, "mixed": 0.0}
+BANK = 16
+PERSON = 500
+
+
+def ffhq() -> nn.Module:
+    return bases["ffhq"].load().eval().requires_grad_(False)
+
+
+def stylegan2() -> nn.Module:
+    torch.manual_seed(0)
+    return architectures["stylegan2"](**STYLEGAN2).eval().requires_grad_(False)
+
+
+def eg3d() -> nn.Module:
+    torch.manual_seed(0)
+    return architectures["eg3d"](**EG3D).eval().requires_grad_(False)
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {"ffhq": ffhq, "StyleGAN2 256 px": stylegan2, "a small EG3D": eg3d}
+
+
+class Bench:
+    """One student each for the two ways, and the codes of every step."""
+
+    def __init__(self, model: str, bank: int = BANK) -> None:
+        self.base, self.knobs = MODELS[model](), Guide(**KNOBS, steps=1, bank=bank)
+        people, latents = self.base.map(self.base.sample_z([PERSON])), Latents.of(self.base, draws=1000)
+        self.draws = Draws(self.knobs, self.base, latents, people, self.knobs.targets(self.base, latents, people))
+        self.published = PublishedStep(self.knobs, self.base, sensible_size(self.base))
+        self.students = {way: copy.deepcopy(self.base) for way in ("ours", "published")}
+        self.optimisers = {way: torch.optim.Adam(editable(one), lr=self.knobs.lr) for way, one in self.students.items()}
+
+    def loss(self, way: str, seed: int) -> torch.Tensor:
+        random = torch.Generator().manual_seed(seed)
+        if way == "ours":
+            return sum(self.knobs.losses(self.students[way], self.draws, random).values())
+        yaw = self.knobs.yaw(self.base, random)
+        _, here, there = self.draws.step(random)
+        return self.published.loss(self.students[way], len(self.draws.people), here, there, yaw)
+
+    def step(self, way: str, seed: int) -> float:
+        """Seconds."""
+        started = time.perf_counter()
+        loss = self.loss(way, seed)
+        self.optimisers[way].zero_grad()
+        loss.backward()
+        self.optimisers[way].step()
+        return time.perf_counter() - started
+
+
+def speed(model: str, rounds: int) -> str:
+    bench = Bench(model)
+    with torch.no_grad():
+        first = {way: bench.loss(way, 0).item() for way in bench.students}
+    for way in bench.students:
+        bench.step(way, 0)
+    taken = {way: [] for way in bench.students}
+    for seed in range(1, rounds + 1):
+        for way in bench.students:
+            taken[way].append(bench.step(way, seed))
+    ratios = [theirs / mine for mine, theirs in zip(taken["ours"], taken["published"], strict=True)]
+    seconds = {way: statistics.median(values) for way, values in taken.items()}
+    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    difference = abs(first["ours"] - first["published"])
+    return f"| {model} | {seconds['published']:.2f} | {seconds['ours']:.2f} | {spread} | {difference:.1e} |"
+
+
+def peak(model: str, way: str) -> float:
+    """MB above what the process held before the steps."""
+    bench = Bench(model)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for seed in range(3):
+        bench.step(way, seed)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def memory(model: str) -> str:
+    found = {}
+    for way in ("published", "ours"):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            found[way] = pool.submit(peak, model, way).result()
+    return f"| {model} | {found['published']:.0f} | {found['ours']:.0f} | {found['ours'] / found['published']:.2f} |"
+
+
+def until_a_stranger(faces: int, most: int) -> list[str]:
+    """Published: as its code has it, looked at every fifth step. Ours: as the product does it."""
+    base = ffhq()
+    judge, person = Judge(scale_of(base)), base.map(base.sample_z([PERSON]))
+    others = draw(base, faces, torch.Generator().manual_seed(7))
+    goal = judge.scale.quantile(0.75)
+    rows = []
+    started = time.perf_counter()
+    deltas = result(Guide().run(base, Request(LatentBatch(person, "a test"), "a test")))
+    spent = time.perf_counter() - started
+    rows.append(
+        ("ours, as the product does it", spent, *told(judge, base, compose(base, deltas).eval(), person, others))
+    )
+    bench, steps, taken = Bench("ffhq", bank=0), 0, 0.0
+    while steps < most:
+        taken += bench.step("published", steps)
+        steps += 1
+        if steps % 5 == 0:
+            left, kept = told(judge, base, bench.students["published"], person, others)
+            print(f"step {steps}: left {left:.2f}, kept {kept:.2f}", file=sys.stderr, flush=True)
+            if left <= goal:
+                break
+    rows.append((f"as published, {steps} steps", taken, left, kept))
+    ratio = rows[1][1] / rows[0][1]
+    lines = [f"| {name} | {spent:.1f} | {left:.2f} | {kept:.2f} |" for name, spent, left, kept in rows]
+    return [*lines, "", f"Ratio {ratio:.0f}. A stranger is at most {goal:.2f} alike (75th percentile)."]
+
+
+@torch.no_grad()
+def told(judge: Judge, base: nn.Module, model: nn.Module, person: torch.Tensor, others: torch.Tensor):
+    size = sensible_size(base)
+    figures = []
+    for codes in (person, others):
+        pairs = [judge.compare(base.synth(part, size=size), model.synth(part, size=size)).b for part in codes.split(8)]
+        figures.append(torch.cat(pairs).mean().item())
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--faces", type=int, default=48, help="random faces whose retention is measured")
+    parser.add_argument("--most", type=int, default=60, help="published steps at most")
+    args = parser.parse_args()
+    print("## GUIDE: a step, its memory, and the way to the same result\n")
+    print(f"One person, two neighbours, two random faces; {torch.get_num_threads()} threads, float32.\n")
+    print("| model | published, s | ours, s | times as fast (spread) | first losses differ by |\n|---|---|---|---|---|")
+    for model in MODELS:
+        print(speed(model, args.rounds), flush=True)
+    print("\n| model | published, MB | ours, MB | share |\n|---|---|---|---|")
+    for model in MODELS:
+        print(memory(model), flush=True)
+    print("\n| until the person is a stranger | s | likeness left | random faces keep |\n|---|---|---|---|")
+    for line in until_a_stranger(args.faces, args.most):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
