@@ -22,15 +22,15 @@ class Budget:
     """What every attack may spend, on the base as on the unlearned model."""
 
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "Quick": {"tries": 4, "steps": 8, "retraining": 8, "samples": 32},
+        "Quick": {"tries": 4, "steps": 6, "retraining": 6, "samples": 24},
         "Balanced": {},
         "Thorough": {"tries": 24, "steps": 40, "retraining": 60, "samples": 400},
     }
 
     tries: int = knob(8, "tries of each attack on each model", min=2, max=200)
-    steps: int = knob(16, "optimiser steps of each try", min=1, max=500)
-    retraining: int = knob(16, "steps of retraining at most", min=1, max=500)
-    samples: int = knob(64, "random samples looked at", min=16, max=5000)
+    steps: int = knob(12, "optimiser steps of each try", min=1, max=500)
+    retraining: int = knob(12, "steps of retraining at most", min=1, max=500)
+    samples: int = knob(48, "random samples looked at", min=16, max=5000)
     seed: int = knob(0, "seed of every random draw", min=0, max=1_000_000)
 
     def __post_init__(self) -> None:

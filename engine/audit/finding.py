@@ -31,8 +31,19 @@ class Side:
     reading: float | None = None
     steps: int | None = None  # of retraining, until it was back
 
+    @property
+    def scale(self) -> list[float]:
+        """Value, low and high in per cent of what could be."""
+        found = self.outcome
+        return [
+            100 * x
+            for x in (
+                (found.value, *found.interval) if isinstance(found, Share) else (found.value, found.low, found.high)
+            )
+        ]
+
     def plain(self) -> dict[str, Any]:
-        facts = self.outcome.plain() | {"reading": self.reading, "steps": self.steps}
+        facts = self.outcome.plain() | {"reading": self.reading, "steps": self.steps, "scale": self.scale}
         return {name: value for name, value in facts.items() if value is not None}
 
 

@@ -20,7 +20,7 @@ from engine.msssim import structure_distance
 
 RATE = 5e-4  # Adam's
 BACK = 0.5  # of the base's share
-LOOKS = 8  # in the course of the retraining
+LOOKS = 4  # in the course of the retraining
 
 
 @dataclass(frozen=True)

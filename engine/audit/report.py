@@ -5,10 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from engine.audit.verdict import STANDINGS
-
 FORMAT = 1
-TONES = {"back": "bad", "weaker": "warn", "resisted": "good", "unclear": "warn"}
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2327; --soft: #565a58; --paper: #f6f3ec; --card: #fffdf9; --line: #e3ddcf;
   --accent: #0f575b; --good: #2c6e49; --warn: #8a5a00; --bad: #97281d; }
@@ -58,15 +55,14 @@ def html(report: Mapping[str, Any], pictures: Pictures | None = None) -> str:
 
 
 def _finding(finding: Mapping[str, Any], shots: Mapping[str, bytes]) -> str:
-    stands = finding["standing"]
-    top = f"<div class=top><h3>{_say(finding['title'])}</h3><span>{STANDINGS[stands]}</span></div>"
+    top = f"<div class=top><h3>{_say(finding['title'])}</h3><span>{finding['says']}</span></div>"
     scales = "".join(_scale(name, finding[side]) for side, name in SIDES.items() if side in finding)
     drawn = f"<div class=scale>{scales}</div>" if scales else ""
     seen = f"<div class=shots>{''.join(_shot(side, shots[side]) for side in SIDES if side in shots)}</div>"
     how = f"Tried: {finding['tried']}. Budget on each model: {finding['budget']}. Seeds: {finding['seeds']}."
     words = f"<p>{_say(finding['words'])}</p>"
     return (
-        f'<section class="{TONES.get(stands, "")}">{top}{words}{drawn}{seen if shots else ""}'
+        f'<section class="{finding["tone"]}">{top}{words}{drawn}{seen if shots else ""}'
         f"<p class=quiet>{_say(how)}</p></section>"
     )
 
@@ -76,7 +72,7 @@ SIDES = {"before": "base", "after": "unlearned"}
 
 def _scale(name: str, side: Mapping[str, Any]) -> str:
     """Where the value lies between 0 and 1, with its interval."""
-    value, low, high = place(side)
+    value, low, high = side["scale"]
     bars = [
         (0, 4, 100, 6, "var(--line)", 1),
         (low, 4, max(high - low, 0.5), 6, "var(--accent)", 0.35),
@@ -87,13 +83,6 @@ def _scale(name: str, side: Mapping[str, Any]) -> str:
         for x, y, width, height, fill, opacity in bars
     )
     return f'<span>{name}</span><svg viewBox="-1 0 102 14" preserveAspectRatio="none" role="img">{drawn}</svg>'
-
-
-def place(side: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Value, low and high of a plain side, in per cent of the scale."""
-    if "of" in side:
-        return side["share"], side["low"], side["high"]
-    return 100 * side["value"], 100 * side["low"], 100 * side["high"]
 
 
 def _shot(side: str, content: bytes) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 from engine.audit.finding import Figure, Finding, Side
 from engine.evaluation.shares import Share, difference
 
-STANDINGS = {  # what an attack came to, in a word or two
-    "back": "Brought it back",
-    "weaker": "Succeeded, less often",
-    "resisted": "Did not succeed",
-    "unclear": "Too few tries to tell",
-    "blind": "Says nothing",
-    "skipped": "Not made",
+STANDINGS = {  # what an attack came to, in a word or two, and the tone of that
+    "back": ("Brought it back", "bad"),
+    "weaker": ("Succeeded, less often", "warn"),
+    "resisted": ("Did not succeed", "good"),
+    "unclear": ("Too few tries to tell", "warn"),
+    "blind": ("Says nothing", ""),
+    "skipped": ("Not made", ""),
 }
 RETRAINING = "relearning"
 
@@ -20,7 +20,8 @@ RETRAINING = "relearning"
 def plain(finding: Finding) -> dict[str, Any]:
     """A finding as JSON can hold it, with its standing and its sentence."""
     stands = standing(finding)
-    return finding.plain() | {"standing": stands, "words": sentence(finding, stands)}
+    says, tone = STANDINGS[stands]
+    return finding.plain() | {"standing": stands, "says": says, "tone": tone, "words": sentence(finding, stands)}
 
 
 def standing(finding: Finding) -> str:
