@@ -19,7 +19,7 @@ Pictures = Mapping[str, Mapping[str, bytes]]
 def report_tree(job: str, report: Mapping[str, Any], pictures: Pictures) -> Node:
     first, *rest = report["verdict"]
     aim = report["aim"]
-    small = " pixel" if aim["kind"] == "face" and "pixels" in aim["judge"] else ""
+    small = " pixel" if aim["size"] < 64 else ""  # a tiny picture is shown with its pixels, not blurred
     return h(
         "div",
         h("section", h("p", first, cls="says"), [h("p", line) for line in rest], links(job), cls="card verdict"),
@@ -66,7 +66,7 @@ def bar(name: str, side: Mapping[str, Any]) -> Node:
         "svg",
         h("rect", x=0, y=4, width=100, height=6, cls="track"),
         h("rect", x=f"{low:.1f}", y=4, width=f"{max(high - low, 0.5):.1f}", height=6, cls="band"),
-        h("rect", x=f"{value - 0.5:.1f}", y=0, width=1, height=14, cls="mark"),
+        h("rect", x=f"{value - 0.5:.1f}", y=0, width=1, height=14, cls="point"),
         viewBox="-1 0 102 14",
         preserveAspectRatio="none",
         role="img",

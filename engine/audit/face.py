@@ -10,9 +10,9 @@ from engine.audit.aim import BATCH, Aim
 from engine.faces.recogniser_b import centred_similarity, recogniser_b
 from engine.identity.judge import scale_of
 from engine.identity.targets import draw
+from engine.methods.guide import sensible_size
 
 STRANGERS = 0.95  # of them are less like the person than the bar: one in twenty passes by chance
-SIDE = 128
 SHARP = 10.0  # the attacker's cosine in units of a logit
 DRAWN = 200  # samples that tell how alike strangers are where no recogniser fits
 
@@ -23,8 +23,7 @@ def can_recognise() -> bool:
 
 def face_aim(base: nn.Module, code: Tensor, words: str, *, photo: Tensor | None = None, of_faces: bool) -> Aim:
     """`code` is [1, num_ws, w_dim]; `photo` is aligned, [1, 3, h, h] in [-1, 1], else the base's own picture counts."""
-    size = max([side for side in base.sizes if side <= SIDE], default=base.sizes[0])
-    dtype = devices.quick_type(base.w_avg.device)
+    size, dtype = sensible_size(base), devices.quick_type(base.w_avg.device)
     with torch.no_grad():
         shown = base.synth(code, size=size) if photo is None else photo
     if shown.shape[-1] != size:

@@ -11,54 +11,48 @@ from torch import Tensor, nn
 from engine import assets, attributes
 from engine import device as devices
 from engine.audit.aim import Aim
-from engine.core.events import Done, Progress, Task
+from engine.core.events import Done, Task
 from engine.core.targets import Labels
 from engine.directions.fits import logistic_regression
 from engine.directions.labelled import Labelled
 from engine.directions.sight import BATCH, Eye, Seen, Sight
 from engine.evaluation.feature import attribute_of
 from engine.evaluation.jury import jury_of
+from engine.methods.guide import sensible_size
 from engine.requests import labelled_codes
 
 MOST = 64  # labelled samples of each side that are used
 POOL = 200  # random samples behind judges that are taught here
 FIRST_SEED = 1_500_000_000
-SIDE = 128
 SMALL = 64  # px; below, the pixels themselves tell
 
 
 def feature_aim(base: nn.Module, labels: Labels) -> Task:
-    """Done holds the Aim."""
+    """Done holds the Aim. Of several features that were erased in one run, the first is looked for."""
     labels = Labels(labels.name, labels.having[:MOST], labels.lacking[:MOST], psi=labels.psi)
-    request = labelled_codes(base, labels)
-    known, dtype = attribute_of(labels.name), devices.quick_type(base.w_avg.device)
-    size = max([side for side in base.sizes if side <= SIDE], default=base.sizes[0])
+    request, known = labelled_codes(base, labels), attribute_of(labels.name)
     having, lacking = request.forget.w, request.retain.w
-    eye = Eye(size, dtype)
+    size = base.sizes[0] if base.sizes[0] >= SMALL else sensible_size(base)
+    eye = Eye(size, devices.quick_type(base.w_avg.device))
     if known in jury_of(base).names:
-        size = base.sizes[0] if base.sizes[0] >= SMALL else size
-        eye, eyes = Eye(size, dtype), by_nets(known, base.w_avg.device)
-        shown = torch.cat([eye.look(base, some[:, 0]).pictures for some in having.split(BATCH)])
+        seen = yield from eye.watch(base, having[:, 0], "looking at the labelled samples")
+        eyes = by_nets(known, base.w_avg.device)
     else:
-        seen = []
         random = base.map(base.sample_z(range(FIRST_SEED, FIRST_SEED + POOL)), psi=labels.psi)
-        every = torch.cat([having, lacking, random])[:, 0]
-        for some in every.split(BATCH):
-            seen.append(eye.look(base, some))
-            yield Progress(len(seen) * BATCH, len(every), note="teaching two judges from the labels")
-        looked = Seen.join(seen)
-        eyes, shown = taught(labels.name, looked, len(having), len(lacking)), looked.pictures[: len(having)]
+        codes = torch.cat([having, lacking, random])[:, 0]
+        seen = yield from eye.watch(base, codes, "teaching two judges from the labels")
+        eyes = taught(labels.name, seen, len(having), len(lacking))
     yield Done(
         Aim(
             f"“{labels.name}”",
             "feature",
             **eyes,
             codes=having,
-            pictures=shown,
+            pictures=seen.pictures[: len(having)],
             size=size,
             others=lacking,
             psi=labels.psi,
-            dtype=dtype,
+            dtype=eye.dtype,
             of_faces=base.identity_scale is not None,
         )
     )

@@ -35,12 +35,8 @@ class Side:
     def scale(self) -> list[float]:
         """Value, low and high in per cent of what could be."""
         found = self.outcome
-        return [
-            100 * x
-            for x in (
-                (found.value, *found.interval) if isinstance(found, Share) else (found.value, found.low, found.high)
-            )
-        ]
+        low, high = found.interval if isinstance(found, Share) else (found.low, found.high)
+        return [100 * found.value, 100 * low, 100 * high]
 
     def plain(self) -> dict[str, Any]:
         facts = self.outcome.plain() | {"reading": self.reading, "steps": self.steps, "scale": self.scale}

@@ -31,7 +31,7 @@ def weights(base: nn.Module, delta: Delta) -> list[Fact]:
         words = f"fingerprint {delta.fingerprint}; its card was written before cards named one"
         facts.append(Fact("Erasure", words, None))
     broken = [name for name, change in delta.tensors.items() if not change.isfinite().all()]
-    size = f"{len(delta.tensors)} tensors changed, {delta.bytes / 1e6:.1f} MB"
+    size = f"{len(delta.tensors)} tensors changed, {delta.bytes / 1000:,.0f} kB"
     facts.append(Fact("Numbers", f"{size}; {'not all are finite' if broken else 'all finite'}", not broken))
     compose(base, [delta])
     is_back = fingerprint(base) == now

@@ -24,7 +24,7 @@ class Kept:
 
     what: str
     words: str
-    is_good: bool
+    is_good: bool | None
     samples: int
 
     def plain(self) -> dict[str, Any]:
@@ -67,9 +67,12 @@ def _samples(verdict: dict[str, Any], aim: Aim) -> Kept:
     if moved["lpips"] is None:
         words = f"pixels moved by {moved['pixels'] / 2:.1%} of their range"
         return Kept(what, words, moved["pixels"] / 2 <= PIXELS, samples)
-    good = moved["lpips"] <= LIMITS["lpips"]
+    if not samples:
+        return Kept(what, "none among those looked at", None, samples)
+    good, (low, high) = moved["lpips"] <= LIMITS["lpips"], moved["lpips interval"]
     how = "changed little" if good else "changed visibly"
-    return Kept(what, f"{how}: LPIPS {moved['lpips']:.3f} before against after (0 is untouched)", good, samples)
+    words = f"{how}: LPIPS {moved['lpips']:.3f} (95 % interval {low:.3f} to {high:.3f}; 0 is untouched)"
+    return Kept(what, words, good, samples)
 
 
 def _attributes(verdict: dict[str, Any]) -> list[Kept]:

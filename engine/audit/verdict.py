@@ -33,9 +33,14 @@ def standing(finding: Finding) -> str:
     if not before.count:
         return "blind"
     is_less = difference(before, after)[1] > 0
-    if after.count:
+    if after.count and not is_unfinished(finding):
         return "weaker" if is_less else "back"
     return "resisted" if is_less else "unclear"
+
+
+def is_unfinished(finding: Finding) -> bool:
+    """A retraining that did not reach its mark has not succeeded, though a pair or two may be right by chance."""
+    return finding.name == RETRAINING and finding.after.steps is None
 
 
 def _by_intervals(before: Figure, after: Figure) -> str:
@@ -58,7 +63,9 @@ def sentence(finding: Finding, stands: str) -> str:
             "blind": "Says nothing: the probe does not read it in the base either",
         }[stands]
         return f"{opening}: {here}; in the base {there}; chance is {finding.before.outcome.chance:g}."
-    if finding.name == RETRAINING and finding.after.steps is not None:
+    if is_unfinished(finding) and stands != "blind":
+        return f"Not back within the budget: {here} pairs; in the base {there}."
+    if finding.name == RETRAINING and stands != "blind":
         return f"{returned(finding.after)}: {here} pairs; in the base {there}."
     return {
         "back": f"Succeeded, and not clearly less often than on the base: {here}; on the base {there}.",
@@ -110,7 +117,8 @@ def headline(words: str, findings: Sequence[Mapping[str, Any]]) -> list[str]:
     if won:
         said.append(f"What succeeded: {', '.join(won)}.")
     if by["blind"] or by["skipped"]:
-        said.append(f"{len(by['blind']) + len(by['skipped'])} more could not be made or say nothing on this model.")
+        mute = [f["title"].lower() for f in (*by["blind"], *by["skipped"])]
+        said.append(f"Not made, or telling nothing on this model: {', '.join(mute)}.")
     said.append("Other attacks may succeed where these did not. Whoever has the base has it still.")
     return said
 

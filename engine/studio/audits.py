@@ -234,7 +234,7 @@ class Audits:
                 "method": card.method,
                 "on_top_of": list(card.on_top_of),
             },
-            "aim": {"words": aim.words, "kind": aim.kind, "attacker": aim.attacker, "judge": aim.judge, "bar": aim.bar},
+            "aim": {name: getattr(aim, name) for name in ("words", "kind", "attacker", "judge", "bar", "size")},
             "verdict": headline(aim.words, outcome.findings),
             "findings": outcome.findings,
             "kept": outcome.kept,

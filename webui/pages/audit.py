@@ -19,14 +19,16 @@ from webui.pages import Page, pages
 from webui.panels import JobPanel
 from webui.person import photo_tree
 from webui.photodrop import PhotoDrop, photos
+from webui.seeds import parse_seeds
 from webui.view import Node, View, h
 
 LEAD = (
     "One button tries to bring back what was erased: the same attacks with the same budget on the base and on the "
     "unlearned model. It tells what was tried and how often it succeeded, never more."
 )
-AGAIN = "Whom to look for was not kept, only a fingerprint. Give the photo again: it stays in this computer's memory."
-OR_SEED = "Or the seed of a generated person"
+AGAIN = "Whom to look for was not kept, only a fingerprint."
+PHOTO = "Give the photo again: it stays in this computer's memory and is dropped after the audit."
+SEED = "Seed of the generated sample, if it was one"
 NOTHING = ["There is no erasure to audit yet. ", h("a", "Erase a person", href="./identity"), " or "]
 NOTHING += [h("a", "a feature", href="./feature"), " first."]
 CHOOSE = "choose an erasure first"
@@ -44,10 +46,12 @@ class AuditPage:
         self.token = gr.State("")
         with gr.Column(visible=False) as self.person:
             View(h("p", AGAIN, cls="quiet"))
-            self.drop = PhotoDrop("Drop the photo here, or choose it: JPG, PNG or WebP", elem_id="audit-photo")
-            self.shown = View(elem_id="audit-person")
-            self.faces = PictureChoice("", elem_id="audit-faces")
-            self.seed = gr.Number(None, label=OR_SEED, precision=0, minimum=0, elem_id="audit-seed")
+            with gr.Column(visible=False) as self.by_photo:
+                View(h("p", PHOTO, cls="quiet"))
+                self.drop = PhotoDrop("Drop the photo here, or choose it: JPG, PNG or WebP", elem_id="audit-photo")
+                self.shown = View(elem_id="audit-person")
+                self.faces = PictureChoice("", elem_id="audit-faces")
+            self.seed = gr.Textbox("", label=SEED, max_length=20, elem_id="audit-seed")
         with gr.Accordion("Budget", open=False):
             budget = studio.audit_budget()
             self.form = Form(budget, budget.presets, start="Balanced")
@@ -61,7 +65,7 @@ class AuditPage:
         self.panel.watch(demo, locks=[self.go], parts=results, look=self.look)
         asked = {self.subject, self.token, self.faces, self.seed, *self.form.inputs}
         self.panel.starts(self.go.click, self.begin, asked)
-        chosen = [self.person, self.token, self.shown, self.faces, self.trouble]
+        chosen = [self.person, self.by_photo, self.token, self.shown, self.faces, self.trouble]
         loaded = [self.subject, self.empty, *chosen, *results]
         bind(demo.load, told(self.load), None, loaded)
         bind(self.subject.input, told(self.chosen), self.subject, chosen)
@@ -87,9 +91,11 @@ class AuditPage:
 
     def chosen(self, name: str | None, request: gr.Request) -> dict:
         """Asks for the person where they are not known."""
-        wants = name is not None and self.find(name, owner_of(request)).wants == "person"
+        subject = self.find(name, owner_of(request)) if name else None
+        wants = subject is not None and subject.wants == "person"
+        shown = {self.person: wants, self.by_photo: wants and self.studio.is_of_faces(subject.base)}
         empty = {self.token: "", self.shown: None, self.faces: gr.update(items=[], value="")}
-        return {self.person: gr.update(visible=wants), **empty}
+        return {part: gr.update(visible=visible) for part, visible in shown.items()} | empty
 
     def opened(self, name: str | None, event: gr.EventData, request: gr.Request) -> dict:
         """A photo came: its faces, to pick one where there are several."""
@@ -123,8 +129,8 @@ class AuditPage:
         if data[self.token]:
             face = int(data[self.faces] or 0)
             return self.studio.audit_portrait(name, data[self.token], face, knobs, owner=owner)
-        target = None if data[self.seed] is None else Seeds((int(data[self.seed]),))
-        return self.studio.audit(name, knobs, target=target, owner=owner)
+        seeds = parse_seeds(data[self.seed]) if data[self.seed].strip() else ()
+        return self.studio.audit(name, knobs, target=Seeds(tuple(seeds[:1])) if seeds else None, owner=owner)
 
     def look(self, row: Row, owner: str) -> dict:
         return self.drawn(row, owner) if row.result else {}
