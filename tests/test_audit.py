@@ -59,7 +59,7 @@ def test_against_an_unchanged_model_every_attack_succeeds_as_often_as_on_the_bas
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", attacks)
 def test_against_a_model_that_has_it_not_no_attack_succeeds(base, known, name, kind):
-    finding = found(name, base, without(base), known[kind], Budget(tries=8, steps=6, retraining=2, samples=32))
+    finding = found(name, base, without(base), known[kind], Budget(tries=16, steps=8, retraining=2, samples=32))
     if finding.skipped:
         return
     if isinstance(finding.after.outcome, Figure):
@@ -194,6 +194,8 @@ def test_a_probe_is_compared_with_chance_and_with_the_base():
     assert {stands: standing(probe(*numbers)) for stands, numbers in cases.items()} == {s: s for s in cases}
     perfect = figure(torch.arange(20.0), torch.arange(20) >= 10)
     assert perfect.value == 1 and 0.8 < perfect.low < 1
+    turned = probe(0.1, 0.0, 0.3)
+    assert standing(turned) == "resisted" and "turned into its opposite" in plain(turned)["words"]
 
 
 def test_the_headline_never_says_that_something_is_gone_and_always_who_still_has_it():

@@ -82,7 +82,7 @@ def inner(model: nn.Module, codes: Tensor) -> Tensor:
 def figure(scores: Tensor, truth: Tensor) -> Figure:
     """The area under the curve with the interval of Hanley and McNeil; a perfect one is not taken for certain."""
     area, p, n = area_under_curve(scores, truth), int((truth > 0).sum()), int((truth == 0).sum())
-    a = min(area, 1 - 1 / (p + n))
+    a = min(max(area, 1 / (p + n)), 1 - 1 / (p + n))
     q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
     error = Z * math.sqrt(max(a * (1 - a) + (p - 1) * (q1 - a * a) + (n - 1) * (q2 - a * a), 0) / (p * n))
-    return Figure(area, max(0.0, a - error), min(1.0, area + error), chance=0.5)
+    return Figure(area, max(0.0, min(area, a) - error), min(1.0, max(area, a) + error), chance=0.5)

@@ -62,6 +62,8 @@ def sentence(finding: Finding, stands: str) -> str:
             "resisted": "The probe reads no more than chance would",
             "blind": "Says nothing: the probe does not read it in the base either",
         }[stands]
+        if finding.after.outcome.high < finding.after.outcome.chance:
+            opening = "What the probe knew in the base is turned into its opposite here"
         return f"{opening}: {here}; in the base {there}; chance is {finding.before.outcome.chance:g}."
     if is_unfinished(finding) and stands != "blind":
         return f"Not back within the budget: {here} pairs; in the base {there}."
