@@ -83,7 +83,9 @@ def test_labels_are_taken_from_the_run_and_without_it_from_the_label_book(studio
     (name,) = studio.keep(job)
     assert studio.audit_subjects()[0].wants == ""
     studio.delete_run(job)
-    assert studio.audit_subjects()[0].wants == "person"
+    assert studio.audit_subjects()[0].wants == "labels"
+    with pytest.raises(UserError, match="on the Feature page"):
+        studio.audit(name, target=Seeds((3,)))
     studio.labels.set_many(
         "local", "tiny", "red", {**dict.fromkeys(target.having, 1), **dict.fromkeys(target.lacking, 0)}
     )

@@ -56,7 +56,7 @@ def listed(studio: Any, *, as_json: bool) -> Any:
     found = studio.audit_subjects(owner=None)
     if as_json:
         return [vars(subject) for subject in found]
-    rows = [(s.name, s.title, s.base, "kept" if s.is_kept else "not kept", s.wants and "--photo") for s in found]
+    rows = [(s.name, s.title, s.base, "kept" if s.is_kept else "not kept", s.wants) for s in found]
     table(("erasure", "what", "base", "state", "needs"), rows)
     return None
 

@@ -4,7 +4,7 @@ Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that
 that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
 after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
 `tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased), `audits` (attacks on
-what was erased).
+what was erased, with `subjects`: which erasures there are to attack).
 """
 
 import os
@@ -21,7 +21,7 @@ from engine.core.jobs import Runner
 from engine.core.labelbook import LabelBook
 from engine.models import Models
 from engine.store import Store
-from engine.studio.audits import Audits, Subject
+from engine.studio.audits import Audits
 from engine.studio.classroom import READY, DataInfo, NetworkInfo
 from engine.studio.deposits import Deposits
 from engine.studio.features import Features
@@ -30,6 +30,7 @@ from engine.studio.kept import Kept
 from engine.studio.portraits import Portraits
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
+from engine.studio.subjects import Subject
 from engine.studio.tasks import Tasks
 
 __all__ = ["LOCAL", "READY", "ROOT", "BaseInfo", "DataInfo", "NetworkInfo", "Studio", "Subject"]

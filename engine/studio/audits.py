@@ -5,10 +5,9 @@ fingerprint, so it is given again and is in memory only while the audit goes on;
 """
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -25,42 +24,25 @@ from engine.audit.report import FORMAT, command, html
 from engine.audit.verdict import headline, plain
 from engine.core.errors import UserError
 from engine.core.events import Done, Progress, Task, watch
-from engine.core.joblog import JobLog, Row
+from engine.core.joblog import Row
 from engine.core.jobs import Runner
 from engine.core.knobs import build, values
-from engine.core.labelbook import LabelBook
 from engine.core.targets import Labels, Photo, Seeds, Target
-from engine.delta import Card, Delta, compose
+from engine.delta import Delta, compose
 from engine.files import atomic
 from engine.inversion.photo import aligned, projection_for
 from engine.models import Models
 from engine.requests import prepare
-from engine.store import Store
 from engine.studio.forgetting import LOCAL, describe, revive
+from engine.studio.subjects import Subjects
 
 KIND = "audit"
-RUN_IN_NAME = re.compile(r"-([0-9a-f]{12})(-\d+)?$")
 
 
-@dataclass(frozen=True)
-class Subject:
-    """An erasure that can be audited: a kept one by its name, or the result of a run that waits for a decision."""
-
-    name: str
-    title: str
-    base: str
-    is_kept: bool
-    wants: str  # "" when it is known what to look for; "person" when a photo or a seed must be given
-    method: str
-
-
-class Audits:
+class Audits(Subjects):
     """The part of the Studio that attacks what it has made."""
 
-    store: Store
     models: Models
-    log: JobLog
-    labels: LabelBook
     runner: Runner
     device: torch.device
     machine: Callable[[], dict[str, Any]]
@@ -71,14 +53,6 @@ class Audits:
     def audit_budget(self) -> type:
         """The class of knobs, with its presets."""
         return Budget
-
-    def audit_subjects(self, *, owner: str | None = LOCAL) -> list[Subject]:
-        """Results that wait for a decision, then kept erasures, newest first. No owner means everybody's."""
-        rows = [row for row in self.log.rows(owner) if row.kind == "forget" and not row.state.is_live]
-        cards = {row.id: card for row in rows if (card := self.store.waiting_card(row.id)) is not None}
-        kept = {name: card for name, card in self.store.cards().items() if card.role == "forget"}
-        cards |= dict(reversed(kept.items()))
-        return [self._subject(name, card, name in kept, owner) for name, card in cards.items()]
 
     def audit(
         self,
@@ -91,10 +65,11 @@ class Audits:
         """Queues an audit and gives the job's id. `target` says whom to look for where the record does not know."""
         delta = self._delta_of(subject, owner)
         target = target or self._target_of(subject, delta.card, owner)
+        if delta.card.method == "feature" and not isinstance(target, Labels):
+            words = f"the labels of “{delta.card.request}” are not here"
+            raise UserError(f"{words}: label it, or load its file of labels, on the Feature page first")
         if target is None:
-            raise UserError(
-                "whom to look for was never stored: give the person's photo, or the seed of a generated one"
-            )
+            raise UserError("whom to look for was never stored: give the person's photo, or a generated one's seed")
         if isinstance(target, Seeds) and len(target.seeds) != 1:
             target = Seeds(tuple(target.seeds[:1]))
         params = {
@@ -132,13 +107,6 @@ class Audits:
 
         self.runner.submit(ticket, lambda: self._audited(ticket, params, delta, target), finish)
         return ticket
-
-    def audit_owner(self, subject: str) -> str:
-        """Whose run made an erasure; the person at this machine where nobody knows any more."""
-        try:
-            return self.log.get(_run_of(subject)).owner
-        except UserError:
-            return LOCAL
 
     # What was found
 
@@ -245,40 +213,3 @@ class Audits:
             "seconds": seconds,
             "machine": {"device": machine["device"], "torch": machine["torch"]},
         }
-
-    # Whom or what
-
-    def _subject(self, name: str, card: Card, is_kept: bool, owner: str | None) -> Subject:
-        wants = "" if self._target_of(name, card, owner) else "person"
-        return Subject(name, card.request, card.base_name, is_kept, wants, card.method)
-
-    def _delta_of(self, subject: str, owner: str) -> Delta:
-        """A kept erasure by its name, or the waiting result of a run by the run's id."""
-        if (self.store.deltas / f"{subject}.safetensors").exists():
-            return self.store.delta(subject)
-        row = self.log.get(subject, owner)
-        results = [delta for delta in self.store.results(row.id) if delta.card.role == "forget"]
-        if results:
-            return results[0]
-        kept = (row.result or {}).get("kept", ())
-        if kept:
-            return self._delta_of(kept[0], owner)
-        raise UserError(f"run {subject} has no result to audit; repeat it, or choose another erasure")
-
-    def _target_of(self, subject: str, card: Card, owner: str | None) -> Target | None:
-        """What was erased, as far as it was stored: by the run that made the erasure, else by the visitor's labels."""
-        try:
-            described = self.log.get(_run_of(subject), owner).params["target"]
-        except UserError:
-            described = {}
-        target = revive(described) if described else None
-        if target is not None or card.method != "feature":
-            return target
-        labels = self.labels.target(owner or LOCAL, card.base_name, card.request)
-        return labels if labels.having and labels.lacking else None
-
-
-def _run_of(subject: str) -> str:
-    """The run in an erasure's name, or the run itself."""
-    match = RUN_IN_NAME.search(subject)
-    return match[1] if match else subject

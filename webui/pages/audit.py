@@ -31,6 +31,8 @@ PHOTO = "Give the photo again: it stays in this computer's memory and is dropped
 SEED = "Seed of the generated sample, if it was one"
 NOTHING = ["There is no erasure to audit yet. ", h("a", "Erase a person", href="./identity"), " or "]
 NOTHING += [h("a", "a feature", href="./feature"), " first."]
+LABELS = ["Its labels are not yours, or were deleted: label it, or load its file of labels, on the "]
+LABELS += [h("a", "Feature page", href="./feature"), " first."]
 CHOOSE = "choose an erasure first"
 
 
@@ -44,6 +46,7 @@ class AuditPage:
         self.empty = View()
         self.subject = gr.Dropdown([], label="Erasure", elem_id="audit-subject")
         self.token = gr.State("")
+        self.wanting = View()
         with gr.Column(visible=False) as self.person:
             View(h("p", AGAIN, cls="quiet"))
             with gr.Column(visible=False) as self.by_photo:
@@ -65,7 +68,7 @@ class AuditPage:
         self.panel.watch(demo, locks=[self.go], parts=results, look=self.look)
         asked = {self.subject, self.token, self.faces, self.seed, *self.form.inputs}
         self.panel.starts(self.go.click, self.begin, asked)
-        chosen = [self.person, self.by_photo, self.token, self.shown, self.faces, self.trouble]
+        chosen = [self.wanting, self.person, self.by_photo, self.token, self.shown, self.faces, self.trouble]
         loaded = [self.subject, self.empty, *chosen, *results]
         bind(demo.load, told(self.load), None, loaded)
         bind(self.subject.input, told(self.chosen), self.subject, chosen)
@@ -95,7 +98,8 @@ class AuditPage:
         wants = subject is not None and subject.wants == "person"
         shown = {self.person: wants, self.by_photo: wants and self.studio.is_of_faces(subject.base)}
         empty = {self.token: "", self.shown: None, self.faces: gr.update(items=[], value="")}
-        return {part: gr.update(visible=visible) for part, visible in shown.items()} | empty
+        missing = h("div", LABELS, cls="note") if subject is not None and subject.wants == "labels" else None
+        return {part: gr.update(visible=visible) for part, visible in shown.items()} | empty | {self.wanting: missing}
 
     def opened(self, name: str | None, event: gr.EventData, request: gr.Request) -> dict:
         """A photo came: its faces, to pick one where there are several."""
