@@ -28,7 +28,8 @@ class Card:
     knobs: Mapping[str, object]
     request: str  # human words, never the photo
     codes: str = ""  # fingerprint of the codes of a person that was forgotten
-    base: str = ""  # fingerprint of the exact weights it was trained on; this and the next three are stamped by Studio
+    weights: str = ""  # fingerprint of its own tensors; this and the next four are stamped by Studio
+    base: str = ""  # fingerprint of the exact weights it was trained on
     base_name: str = ""
     method: str = ""
     on_top_of: Sequence[str] = ()  # ids of the deltas that were applied when it was trained

@@ -239,6 +239,11 @@ class Store:
     def results(self, job: str) -> list[Delta]:
         return [Delta.load(path) for path in sorted(self.run_folder(job).glob("result-*.safetensors"))]
 
+    def waiting_card(self, job: str) -> Card | None:
+        """The card of a whole result that waits for a decision; the header only, for it may be large."""
+        paths = sorted(self.run_folder(job).glob("result-*.safetensors")) if self.whole_result(job) else ()
+        return next((card for card in map(Delta.read_card, paths) if card.role == "forget"), None)
+
     def discard_result(self, job: str) -> None:
         for path in (self.run_folder(job) / "result.json", *self.run_folder(job).glob("result-*.safetensors")):
             path.unlink(missing_ok=True)

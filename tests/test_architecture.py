@@ -19,6 +19,7 @@ FORBIDDEN = {
         {"engine.generators", "engine.classifiers", "engine.studio", "engine.store"},
         "a method knows models by protocol",
     ),
+    "engine/audit": ({"engine.generators", "engine.studio", "engine.store"}, "an attack knows models by protocol"),
     "webui": ({"torch", "safetensors", *INNER}, "the page knows no tensors"),
 }
 

@@ -108,6 +108,6 @@ def theme() -> gr.themes.Base:
 
 def head() -> str:
     """Our sheets and script. As `css=` Gradio would rewrite the rules and lose those for the bar on small screens."""
-    names = ("style", "grid", "compare", "charts", "tasks", "person")
+    names = ("style", "grid", "compare", "charts", "tasks", "person", "audit")
     sheets = "\n".join((HERE / f"{name}.css").read_text() for name in names)
     return f"<style>{sheets}</style><script>{(HERE / 'shell.js').read_text()}</script>"

@@ -46,9 +46,9 @@ def follow_run(studio: Any, job: str, *, owner: str = "local", quiet: bool = Fal
     return studio.run(job, owner)
 
 
-def finished_run(studio: Any, job: str, *, quiet: bool = False) -> Any:
+def finished_run(studio: Any, job: str, *, owner: str = "local", quiet: bool = False) -> Any:
     """Follows a run and gives its row; one that failed or was stopped without a result is an error."""
-    row = follow_run(studio, job, quiet=quiet)
+    row = follow_run(studio, job, owner=owner, quiet=quiet)
     if row.error or row.result is None:
         raise UserError(row.error or f"run {job} was stopped before it had a result")
     return row

@@ -13,6 +13,7 @@ from engine.attributes import NAMES
 from engine.core.events import Done, Progress, Task, watch
 from engine.evaluation.jury import Jury, jury_of
 from engine.evaluation.shares import Drift, Share, removed
+from engine.identity.judge import interval
 
 LIMITS = {"lpips": 0.05, "points": 3.0, "removed": 0.97}  # the project's goals
 WORDS = {  # what users call the attributes that the judge knows
@@ -111,6 +112,7 @@ class FeatureCheck:
         verdict["unaffected"] = {
             "samples": int(lacking.sum()),
             "lpips": seen["lpips"][lacking].mean().item() if self.has_lpips else None,
+            "lpips interval": interval(seen["lpips"][lacking])[1:] if self.has_lpips and lacking.any() else None,
             "pixels": seen["pixels"][lacking].mean().item(),
         }
         verdict["most changed"] = seen["seed"][lacking][seen["pixels"][lacking].argsort(descending=True)][:6].tolist()

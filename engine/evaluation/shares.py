@@ -35,6 +35,15 @@ class Share:
         return {"count": self.count, "of": self.total, "share": share, "low": 100 * low, "high": 100 * high}
 
 
+def difference(before: Share, after: Share) -> tuple[float, float, float]:
+    """before - after with its 95 % interval (Newcombe): the two Wilson intervals joined."""
+    (low_b, high_b), (low_a, high_a) = before.interval, after.interval
+    gap = before.value - after.value
+    low = gap - math.hypot(before.value - low_b, high_a - after.value)
+    high = gap + math.hypot(high_b - before.value, after.value - low_a)
+    return gap, max(low, -1.0), min(high, 1.0)
+
+
 def removed(before: Share, after: Share) -> float | None:
     """PUL: which part of what was there is gone. Negative when there is more than before, None when there was none."""
     return (before.value - after.value) / before.value if before.count else None

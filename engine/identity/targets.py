@@ -27,6 +27,13 @@ def neighbour_offset(w_u: Tensor, towards: Tensor, alpha: Tensor | float) -> Ten
     return alpha * unit(towards - w_u)
 
 
+def nearby(base: nn.Module, codes: Tensor, count: int, reach: float, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Steps of random length up to `reach` (absolute) from some of the codes towards random faces: which, and Δ."""
+    who = torch.randint(len(codes), (count,), generator=random)
+    alpha = torch.rand(count, 1, 1, generator=random) * reach
+    return who, neighbour_offset(codes[who], draw(base, count, random), alpha.to(codes))
+
+
 def unit(code: Tensor) -> Tensor:
     """A code [..., num_ws, w_dim] over its norm; the zero code has no direction."""
     norm = torch.linalg.vector_norm(code, dim=(-2, -1), keepdim=True)

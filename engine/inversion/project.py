@@ -39,7 +39,8 @@ class Projection:
         """`photo` is aligned as the generator's output is: [n, 3, size, size] in [-1, 1]; each is searched on its own.
         Done holds a LatentBatch."""
         latents, read = Latents.of(base), sorted({row for _, row in base.affines()}) or range(base.num_ws)
-        percept, recognise = losses.lpips("alex", base.w_avg.device), losses.identity
+        percept = losses.lpips("alex", base.w_avg.device)
+        recognise = losses.identity if self.identity_weight else lambda x: x.new_ones(len(x), 1)  # only faces have one
         with torch.no_grad():
             seen, vector = percept.features(photo), recognise(photo)
         shared = base.w_avg.new_zeros(len(photo), 1, base.w_dim)

@@ -31,7 +31,7 @@ from engine.delta import Card, Delta, compose, digest, editable
 from engine.identity.check import Check
 from engine.identity.frozen import Eye, Frozen
 from engine.identity.judge import Judge, scale_of
-from engine.identity.targets import KINDS, choose, draw, neighbour_offset
+from engine.identity.targets import KINDS, choose, draw, nearby
 from engine.methods import methods
 from engine.models import to_pixels
 from engine.redirect import Latents, redirect
@@ -249,11 +249,8 @@ class Draws:
 
     def neighbours(self, count: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
         """w_u + Δ and w_t + Δ."""
-        who = torch.randint(len(self.people), (count,), generator=random)
-        alpha = torch.rand(count, 1, 1, generator=random) * self.knobs.spread * self.unit
-        here, there = self.people[who], self.targets[who]
-        offset = neighbour_offset(here, draw(self.base, count, random), alpha.to(here))
-        return here + offset, there + offset
+        who, offset = nearby(self.base, self.people, count, self.knobs.spread * self.unit, random)
+        return self.people[who] + offset, self.targets[who] + offset
 
     def others(self, count: int, random: torch.Generator) -> Tensor:
         """Random faces; of those that lie within the adjacency of a person another one is drawn, a few times."""

@@ -3,7 +3,8 @@
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
 that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
 after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
-`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased).
+`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased), `audits` (attacks on
+what was erased, with `subjects`: which erasures there are to attack).
 """
 
 import os
@@ -20,6 +21,7 @@ from engine.core.jobs import Runner
 from engine.core.labelbook import LabelBook
 from engine.models import Models
 from engine.store import Store
+from engine.studio.audits import Audits
 from engine.studio.classroom import READY, DataInfo, NetworkInfo
 from engine.studio.deposits import Deposits
 from engine.studio.features import Features
@@ -28,14 +30,15 @@ from engine.studio.kept import Kept
 from engine.studio.portraits import Portraits
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
+from engine.studio.subjects import Subject
 from engine.studio.tasks import Tasks
 
-__all__ = ["LOCAL", "READY", "ROOT", "BaseInfo", "DataInfo", "NetworkInfo", "Studio"]
+__all__ = ["LOCAL", "READY", "ROOT", "BaseInfo", "DataInfo", "NetworkInfo", "Studio", "Subject"]
 
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits):
+class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits, Audits):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:
@@ -48,7 +51,12 @@ class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portrai
         self.labels = LabelBook(self.store.database)
         self.runner = Runner(self.log, self.store)
         self.models = Models(self.store, self.device)
-        self.begin = {"train": self.begin_training, "deposit": self.begin_deposit, "tasks": self.begin_step}
+        self.begin = {
+            "train": self.begin_training,
+            "deposit": self.begin_deposit,
+            "tasks": self.begin_step,
+            "audit": self.begin_audit,
+        }
 
     def claim(self) -> None:
         """Makes this process the only server on its data folder; a second one is refused."""

@@ -135,6 +135,7 @@ class Forgetting:
     def _stamp(self, delta: Delta, params: dict[str, Any]) -> Delta:
         card = replace(
             delta.card,
+            weights=delta.fingerprint,
             base=self.models.fingerprint(params["base"]),
             base_name=params["base"],
             method=params["method"],

@@ -85,6 +85,7 @@ def steps() -> Node:
         h("li", "Erase. You see pairs before and after while it runs, and may stop at any step."),
         h("li", "Check what is gone, what else has changed, and how good the pictures still are."),
         h("li", "Keep or discard. A kept erasure can be taken back at any time."),
+        h("li", "Audit: attacks try to bring back what was erased, and the report says how often they did."),
     )
 
 

@@ -70,5 +70,5 @@ def line(base: str, name: str, card, is_active: bool) -> Node:
         h("td", card.request, h("div", name, cls="quiet small"), cls="wide"),
         h("td", card.method),
         h("td", state),
-        h("td", h("div", turn, gone, cls="row"), cls="wide"),
+        h("td", h("div", turn, gone, h("a", "Audit", href=f"./audit?subject={name}"), cls="row"), cls="wide"),
     )

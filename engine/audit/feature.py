@@ -1,0 +1,105 @@
+"""A labelled feature as an aim. Where our attribute nets know it, one attacks and the other judges; else two judges are
+taught from the labels on the base's pictures, on different samples."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine import assets, attributes
+from engine import device as devices
+from engine.audit.aim import Aim
+from engine.core.events import Done, Task
+from engine.core.targets import Labels
+from engine.directions.fits import logistic_regression
+from engine.directions.labelled import Labelled
+from engine.directions.sight import BATCH, Eye, Seen, Sight
+from engine.evaluation.feature import attribute_of
+from engine.evaluation.jury import jury_of
+from engine.methods.guide import sensible_size
+from engine.requests import labelled_codes
+
+MOST = 64  # labelled samples of each side that are used
+POOL = 200  # random samples behind judges that are taught here
+FIRST_SEED = 1_500_000_000
+SMALL = 64  # px; below, the pixels themselves tell
+
+
+def feature_aim(base: nn.Module, labels: Labels) -> Task:
+    """Done holds the Aim. Of several features that were erased in one run, the first is looked for."""
+    labels = Labels(labels.name, labels.having[:MOST], labels.lacking[:MOST], psi=labels.psi)
+    request, known = labelled_codes(base, labels), attribute_of(labels.name)
+    having, lacking = request.forget.w, request.retain.w
+    size = base.sizes[0] if base.sizes[0] >= SMALL else sensible_size(base)
+    eye = Eye(size, devices.quick_type(base.w_avg.device))
+    if known in jury_of(base).names:
+        seen = yield from eye.watch(base, having[:, 0], "looking at the labelled samples")
+        eyes = by_nets(known, base.w_avg.device)
+    else:
+        random = base.map(base.sample_z(range(FIRST_SEED, FIRST_SEED + POOL)), psi=labels.psi)
+        codes = torch.cat([having, lacking, random])[:, 0]
+        seen = yield from eye.watch(base, codes, "teaching two judges from the labels")
+        eyes = taught(labels.name, seen, len(having), len(lacking))
+    yield Done(
+        Aim(
+            f"“{labels.name}”",
+            "feature",
+            **eyes,
+            codes=having,
+            pictures=seen.pictures[: len(having)],
+            size=size,
+            others=lacking,
+            psi=labels.psi,
+            dtype=eye.dtype,
+            of_faces=base.identity_scale is not None,
+        )
+    )
+
+
+def by_nets(name: str, device: torch.device) -> dict[str, Any]:
+    column = attributes.index(name)
+    second, judge = (attributes.attribute_net(which, device) for which in ("second", "judge"))
+    return {
+        "pull": lambda pictures: second.logits(pictures)[:, column],
+        "reads": lambda pictures: judge.logits(pictures)[:, column],
+        "bar": 0.0,
+        "attacker": "our second attribute net",
+        "judge": "our attribute net, which neither taught nor attacked",
+    }
+
+
+def taught(name: str, seen: Seen, having: int, lacking: int) -> dict[str, Any]:
+    """Labels say of random samples by the frozen base's inner map; two linear judges then learn it from pictures, each
+    from its half. What they see of a picture does not depend on which model drew it."""
+    known, looks = having + lacking, seen.looks
+    labelled = Labelled.of(name, looks[:having], looks[having:known])
+    sight = Sight.fit(labelled, looks[known:], recall=0.5)  # only what is beyond doubt teaches
+    shows, clear = sight.flags(looks), sight.is_clear(looks)
+    shows[:having], clear[:having] = True, False
+    shows[having:known], clear[having:known] = False, True
+    describe = descriptor(seen.pictures.shape[-1])
+    with torch.no_grad():
+        described = torch.cat([describe(some) for some in seen.pictures.split(BATCH)])
+    mean, std = described.mean(0), described.std(0) + 1e-3
+    eyes = []
+    for half in (0, 1):  # every second sample of each side
+        with_it, without = shows.nonzero()[half::2, 0], clear.nonzero()[half::2, 0]
+        truth = torch.cat([torch.ones(len(with_it)), torch.zeros(len(without))]).to(described)
+        weight, offset = logistic_regression((described[torch.cat([with_it, without])] - mean) / std, truth)
+        eyes.append(lambda x, weight=weight, offset=offset: (describe(x) - mean) / std @ weight + offset)
+    return {
+        "pull": eyes[0],
+        "reads": eyes[1],
+        "bar": 0.0,
+        "attacker": "a judge taught from the labels",
+        "judge": "a second judge taught from the labels, on other samples than the attacker's",
+    }
+
+
+def descriptor(size: int) -> Callable[[Tensor], Tensor]:
+    """What a linear judge reads of pictures, differentiable."""
+    if size >= SMALL and assets.is_present("efficientnet-lite0"):
+        return lambda pictures: attributes.describe(attributes.see(pictures), "judge")
+    return lambda pictures: F.adaptive_avg_pool2d(pictures, 8).flatten(1)
