@@ -167,6 +167,11 @@ class Store:
         path = self.run_folder(job) / "snapshot.safetensors"
         return _load(path) if path.exists() else None
 
+    def snapshot_step(self, job: str) -> int | None:
+        """Where the last snapshot stands, by its header alone."""
+        path = self.run_folder(job) / "snapshot.safetensors"
+        return int(_metadata(path)["step"]) if path.exists() else None
+
     def trouble(self, job: str, text: str) -> None:
         with atomic(self.run_folder(job) / "trouble.txt") as file:
             file.write(text.encode())

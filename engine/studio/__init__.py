@@ -3,7 +3,8 @@
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
 that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
 after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
-`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased).
+`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased), `versions` (two of a
+model at the same codes).
 """
 
 import os
@@ -29,13 +30,14 @@ from engine.studio.portraits import Portraits
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
 from engine.studio.tasks import Tasks
+from engine.studio.versions import RUN, Versions
 
-__all__ = ["LOCAL", "READY", "ROOT", "BaseInfo", "DataInfo", "NetworkInfo", "Studio"]
+__all__ = ["LOCAL", "READY", "ROOT", "RUN", "BaseInfo", "DataInfo", "NetworkInfo", "Studio"]
 
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits):
+class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits, Versions):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:
