@@ -85,7 +85,10 @@ class Store:
         return name
 
     def delta(self, name: str) -> Delta:
-        return Delta.load(self._delta_path(name))
+        return Delta.load(self.delta_path(name))
+
+    def card(self, name: str) -> Card:
+        return Delta.read_card(self.delta_path(name))
 
     def cards(self, base: str | None = None) -> dict[str, Card]:
         """Ids and cards of the kept deltas, oldest first; a damaged file is left out here and named by `damaged`."""
@@ -104,12 +107,12 @@ class Store:
         return [path.name for path in sorted(self.deltas.glob("*.safetensors")) if path.stem not in self.cards()]
 
     def delete_delta(self, name: str) -> None:
-        self._delta_path(name).unlink()
+        self.delta_path(name).unlink()
         with self._active() as active:
             for base, names in active.items():
                 active[base] = [kept for kept in names if kept != name]
 
-    def _delta_path(self, name: str) -> Path:
+    def delta_path(self, name: str) -> Path:
         path = self.deltas / f"{checked(name)}.safetensors"
         if not path.exists():
             raise UserError(f"there is no erasure {name}; the Recover page lists them")
@@ -123,7 +126,7 @@ class Store:
     def activate(self, base: str, names: Sequence[str]) -> None:
         """Applies exactly these."""
         for name in names:
-            self._delta_path(name)
+            self.delta_path(name)
         with self._active() as active:
             active[base] = list(names)
 

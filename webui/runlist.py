@@ -31,7 +31,15 @@ def line(row: Row, everything: bool) -> Node:
 def state(row: Row) -> Node:
     """The state in a word; what became of the result says more than "done"."""
     result = row.result or {}
-    said = "kept" if result.get("kept") else "discarded" if result.get("discarded") else row.state.value
+    said = (
+        "deleted"
+        if result.get("deleted")
+        else "kept"
+        if result.get("kept")
+        else "discarded"
+        if result.get("discarded")
+        else row.state.value
+    )
     return h("span", said, cls=f"state {said if said == 'kept' else row.state.value}")
 
 

@@ -25,14 +25,14 @@ from engine.studio.classroom import READY, DataInfo, NetworkInfo
 from engine.studio.deposits import Deposits
 from engine.studio.features import Features
 from engine.studio.forgetting import LOCAL, Forgetting
-from engine.studio.kept import Kept
+from engine.studio.kept import Deletion, Kept, Standing
 from engine.studio.portraits import Portraits
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
 from engine.studio.tasks import Tasks
 from engine.studio.versions import RUN, Versions
 
-__all__ = ["LOCAL", "READY", "ROOT", "RUN", "BaseInfo", "DataInfo", "NetworkInfo", "Studio"]
+__all__ = ["LOCAL", "READY", "ROOT", "RUN", "BaseInfo", "DataInfo", "Deletion", "NetworkInfo", "Standing", "Studio"]
 
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
