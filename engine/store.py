@@ -163,6 +163,12 @@ class Store:
             Image.fromarray(pixels).save(file, "webp", quality=88)
         return file_name
 
+    def take_pictures(self, job: str, files: Sequence[Path]) -> None:
+        """Pictures of a run that came from elsewhere."""
+        for file in files:
+            with atomic(self.run_folder(job) / file.name) as target:
+                target.write(file.read_bytes())
+
     def snapshot(self, job: str, step: int, tensors: Mapping[str, Any]) -> None:
         save_tensors(self.run_folder(job) / "snapshot.safetensors", tensors, {"step": str(step)})
 
@@ -232,7 +238,8 @@ class Store:
         folder, names = self.run_folder(job), [f"result-{index}" for index in range(len(deltas))]
         for name, delta in zip(names, deltas, strict=True):
             delta.save(folder / f"{name}.safetensors")
-        facts = {"results": names, "scalars": dict(deltas[0].card.scalars), **words}
+        prints = [delta.fingerprint for delta in deltas]
+        facts = {"results": names, "fingerprints": prints, "scalars": dict(deltas[0].card.scalars), **words}
         with atomic(folder / "result.json") as file:
             file.write(json.dumps(facts).encode())
         return facts

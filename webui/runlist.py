@@ -55,6 +55,8 @@ def buttons(row: Row, everything: bool) -> list[Node]:
         found.append(h("button", "Resume", on="resume", busy="Resuming …", cls="small main", **job))
     if everything and not row.state.is_live:
         found.append(h("button", "Repeat", on="repeat", busy="Starting …", cls="small", **job))
+        if row.kind == "forget" and row.state is not State.INTERRUPTED:
+            found.append(h("a", "Export", href=f"./run-files/{row.id}", download="", cls="small"))
         found.append(
             h("button", "Delete", on="delete", confirm="Delete for good?", busy="Deleting …", cls="small warn", **job)
         )

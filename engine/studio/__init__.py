@@ -4,7 +4,7 @@ Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that
 that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
 after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
 `tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased), `versions` (two of a
-model at the same codes).
+model at the same codes), `parcels` (runs as zips).
 """
 
 import os
@@ -26,6 +26,7 @@ from engine.studio.deposits import Deposits
 from engine.studio.features import Features
 from engine.studio.forgetting import LOCAL, Forgetting
 from engine.studio.kept import Deletion, Kept, Standing
+from engine.studio.parcels import Parcels
 from engine.studio.portraits import Portraits
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
@@ -37,7 +38,7 @@ __all__ = ["LOCAL", "READY", "ROOT", "RUN", "BaseInfo", "DataInfo", "Deletion", 
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits, Versions):
+class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits, Versions, Parcels):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:
