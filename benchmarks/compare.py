@@ -25,8 +25,8 @@ SEEN = """([first, count]) => new Promise((done) => {
         const images = [...document.querySelectorAll('#compare .list img')];
         const label = document.querySelector('#compare figcaption span:nth-child(2)');
         const drawn = images.length === count && label.textContent === `seed ${first}`;
-        if (drawn && images.every((i) => i.complete)) requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)));
-        else requestAnimationFrame(look);
+        const painted = () => setTimeout(() => done(performance.now() - begun));
+        requestAnimationFrame(drawn && images.every((image) => image.complete) ? painted : look);
     };
     [...document.querySelectorAll('button.run')].find((b) => b.textContent.trim() === 'Compare').click();
     look(); })"""
