@@ -46,7 +46,7 @@ def measure(page) -> list[float]:
     taken = []
     for number in range(1, ROUNDS + 1):
         first = 1000 * number
-        page.get_by_label("Seeds").fill(f"{first}-{first + PAIRS - 1}")
+        page.get_by_role("textbox", name="Seeds").fill(f"{first}-{first + PAIRS - 1}")
         settle(page)
         taken.append(page.evaluate(SEEN, [first, 2 * PAIRS]))
         page.locator("#changes .metric").first.wait_for(timeout=120_000)

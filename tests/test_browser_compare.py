@@ -71,6 +71,16 @@ def test_every_kind_of_pictures_is_compared(ann, site):
     assert ann.locator("#compare img.b").get_attribute("src") == ann.locator("#compare img.a").get_attribute("src")
 
 
+def test_what_cannot_be_drawn_is_said_and_stays_said(ann, site):
+    go(ann, site.url, "compare")
+    expect(ann.locator("#changes .metric").first).to_be_visible()
+    ann.get_by_role("textbox", name="Seeds").fill("nobody")
+    ann.get_by_role("button", name="Compare", exact=True).click()
+    expect(ann.locator("[role=alert]")).to_contain_text("Seeds 'nobody': write numbers and ranges")
+    settle(ann)
+    expect(ann.locator("[role=alert]")).to_have_count(1)
+
+
 def test_a_link_opens_the_same_comparison_and_a_dead_one_says_so(ann, site):
     go(ann, site.url, f"compare?base=tiny&right=run:{site.waiting}&which=5-8")
     expect(ann.locator("#compare figure")).to_have_count(4)

@@ -119,7 +119,7 @@ def test_what_is_compared_is_said_with_the_models_fingerprint(studio, job):
 
 def test_cards_say_words_first_and_what_they_mean():
     found = {"pairs": 16, "side": 128, "equal": 16, "pixels": (0.0, 0.0, 0.0)}
-    assert "All pairs are equal" in str(change_cards(found)) and "LPIPS" not in str(change_cards(found))
+    assert "All 16 pairs are equal" in str(change_cards(found)) and "LPIPS" not in str(change_cards(found))
     drift = {"glasses": {"before": 50.0, "after": 6.25, "points": -43.75, "error": 25.0}}
     more = {"equal": 2, "lpips": (0.04, 0.03, 0.05), "likeness": (0.95, 0.9, 1.0), "strangers": 0.2, "drift": drift}
     said = json.dumps(change_cards(found | more))

@@ -40,7 +40,7 @@ def looks_card(figure: tuple, count: str) -> Node:
 
 def pixels_card(found: Mapping[str, Any], count: str) -> Node:
     equal = found["equal"]
-    says = "All pairs are equal" if equal == found["pairs"] else f"{equal} of {count} are equal"
+    says = f"All {count} are equal" if equal == found["pairs"] else f"{equal} of {count} are equal"
     mean, low, high = (100 * value for value in found["pixels"])
     return explained("Pixels", says, f"differ by {spread((mean, low, high), '.2f')} % at {found['side']} px")
 

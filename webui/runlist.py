@@ -40,7 +40,8 @@ def state(row: Row) -> Node:
         if result.get("discarded")
         else row.state.value
     )
-    return h("span", said, cls=f"state {said if said == 'kept' else row.state.value}")
+    tone = {"kept": "kept", "deleted": "stopped"}.get(said, row.state.value)
+    return h("span", said, cls=f"state {tone}")
 
 
 def detail(row: Row) -> str:

@@ -76,8 +76,8 @@ class ComparePage:
     def compares(self, event: gr.events.Dependency) -> None:
         """After an event: the pictures, then what is measured of them, so that nobody waits for numbers."""
         shown = [self.grid, self.word, self.cards, self.share, self.trouble]
-        done = bind(event.then, said(self.trouble, self.word)(self.compare), self.settings, shown)
-        bind(done.then, said(self.trouble, self.cards)(self.measure), self.settings, [self.cards, self.trouble])
+        done = bind(event.then, said(self.trouble, self.word, self.cards)(self.compare), self.settings, shown)
+        bind(done.then, said(self.cards)(self.measure), self.settings | {self.cards}, [self.cards])
 
     # What can be chosen
 
@@ -167,9 +167,9 @@ class ComparePage:
         }
 
     def measure(self, data: dict, request: gr.Request) -> dict:
+        if not data[self.cards]:  # it does not say that something is to be measured
+            return {}
         asked, owner = self.asked(data), owner_of(request)
-        if asked.of == "run" or asked.left == asked.right:
-            return {self.cards: None}
         which = list(codes(self.studio, asked, owner))
         found = self.studio.measure(asked.base, asked.left, asked.right, which, psi=asked.truncation, owner=owner)
         return {self.cards: change_cards(found)}
