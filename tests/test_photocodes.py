@@ -24,6 +24,7 @@ def codes(studio):
         return PhotoCodes(studio)
 
 
+@pytest.mark.assets
 @needs
 def test_the_faces_of_photos_are_found_and_drawn_by_both_versions(studio, codes, faces, monkeypatch):  # noqa: F811
     faces(1)

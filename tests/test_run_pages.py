@@ -39,7 +39,7 @@ def test_a_run_goes_out_and_comes_in_and_leaves_no_scrap(studio, door):
     answer = door.get(f"/run-files/{job}")
     assert answer.status_code == 200 and f'filename="run-{job}.zip"' in answer.headers["content-disposition"]
     assert "run.json" in zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
-    arrived = door.put("/run-files", content=answer.content).json()["job"]
+    arrived = door.put("/run-files", content=answer.content).json()["name"]
     assert studio.run(arrived).result["from"] == job and not scraps(studio)
     studio.delete_delta(studio.run(arrived).result["kept"][0])
     studio.delete_run(arrived)

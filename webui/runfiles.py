@@ -1,7 +1,7 @@
 """Runs in and out of the browser as zips.
 
 GET /run-files/RUN     one run, for its owner
-PUT /run-files         a zip as the body; answers {"job"} or {"error"}
+PUT /run-files         a zip as the body; answers {"name"}, the run's id, or {"error"}
 """
 
 import logging
@@ -50,7 +50,7 @@ def add_routes(app: FastAPI, studio: Studio, is_welcome: Callable[[Request], boo
             with tempfile.TemporaryDirectory(dir=studio.store.bases, prefix=".incoming.") as folder:
                 path = Path(folder) / "run.zip"
                 await receive(request, path)
-                return {"job": await run_in_threadpool(studio.import_run, path, owner=owner_of(request))}
+                return {"name": await run_in_threadpool(studio.import_run, path, owner=owner_of(request))}
         except UserError as error:
             return refusal(str(error))
         except Exception:
@@ -59,5 +59,5 @@ def add_routes(app: FastAPI, studio: Studio, is_welcome: Callable[[Request], boo
 
 
 def RunDrop() -> gr.HTML:
-    """Choose the zip of a run; shows its progress, then fires `taken` with `event.job`."""
-    return component("rundrop", cls="drop-host", elem_id="import-run")
+    """Choose the zip of a run; shows its progress, then fires `taken` with `event.name`."""
+    return component("rundrop", cls="drop-host", elem_id="import-run", script="transfer")
