@@ -54,7 +54,11 @@ def unpack(path: Path, folder: Path) -> RunFile:
         with zipfile.ZipFile(path) as file:
             entries = _entries(file, shutil.disk_usage(folder).free)
             for entry in entries:
-                target = folder / entry.filename
+                target = (folder / entry.filename).resolve()
+                if not target.is_relative_to(
+                    folder.resolve()
+                ):  # the names are checked; this holds even if they were not
+                    raise DamagedFile(f"this zip reaches out of its folder; {WAY_OUT}")
                 target.parent.mkdir(exist_ok=True)
                 with file.open(entry) as source, target.open("wb") as sink:
                     shutil.copyfileobj(source, sink, 1 << 20)
