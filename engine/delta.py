@@ -28,11 +28,12 @@ class Card:
     knobs: Mapping[str, object]
     request: str  # human words, never the photo
     codes: str = ""  # fingerprint of the codes of a person that was forgotten
-    weights: str = ""  # fingerprint of its own tensors; this and the next four are stamped by Studio
+    weights: str = ""  # fingerprint of its own tensors; this and the next five are stamped by Studio
     base: str = ""  # fingerprint of the exact weights it was trained on
     base_name: str = ""
     method: str = ""
     on_top_of: Sequence[str] = ()  # ids of the deltas that were applied when it was trained
+    gives: str = ""  # fingerprint of the weights it gives on top of these, which were measured
     role: str = "forget"  # forget | recover | task
     op: str = "add"  # add | mask | set
     reads: Sequence[str] = ()  # ids of deltas whose weights it relies on

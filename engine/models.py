@@ -25,6 +25,7 @@ class Models:
         self._bases: OrderedDict[str, nn.Module] = OrderedDict()
         self._facts: dict[str, dict[str, Any]] = {}
         self._composed: OrderedDict[tuple[str, tuple[str, ...]], nn.Module] = OrderedDict()
+        self._prints: dict[tuple[str, tuple[str, ...]], str] = {}
         self._lock = threading.RLock()
 
     def base(self, name: str) -> nn.Module:
@@ -58,8 +59,19 @@ class Models:
                 }
             return self._facts[name]
 
-    def fingerprint(self, name: str) -> str:
-        return self.facts(name)["fingerprint"]
+    def fingerprint(self, name: str, deltas: Sequence[str] = ()) -> str:
+        """Of a base, or of a base with deltas; worked out once."""
+        if not deltas:
+            return self.facts(name)["fingerprint"]
+        key = (name, tuple(deltas))
+        with self._lock:
+            if key not in self._prints:
+                self._prints[key] = fingerprint(self.with_deltas(name, deltas))
+            return self._prints[key]
+
+    def is_ready(self, name: str, deltas: Sequence[str]) -> bool:
+        """Whether its fingerprint is known, so that asking for it takes no time."""
+        return (name, tuple(deltas)) in self._prints or (not deltas and name in self._facts)
 
     def with_deltas(self, name: str, deltas: Sequence[str]) -> nn.Module:
         """The base with these deltas applied in order; the last few are kept ready."""
@@ -83,8 +95,9 @@ class Models:
 
     def drop_composed(self, matches: Any) -> None:
         with self._lock:
-            for key in [key for key in self._composed if matches(key)]:
-                del self._composed[key]
+            for known in (self._composed, self._prints):
+                for key in [key for key in known if matches(key)]:
+                    del known[key]
 
 
 @torch.inference_mode()

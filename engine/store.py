@@ -86,7 +86,10 @@ class Store:
         return name
 
     def delta(self, name: str) -> Delta:
-        return Delta.load(self._delta_path(name))
+        return Delta.load(self.delta_path(name))
+
+    def card(self, name: str) -> Card:
+        return Delta.read_card(self.delta_path(name))
 
     def cards(self, base: str | None = None) -> dict[str, Card]:
         """Ids and cards of the kept deltas, oldest first; a damaged file is left out here and named by `damaged`."""
@@ -105,12 +108,12 @@ class Store:
         return [path.name for path in sorted(self.deltas.glob("*.safetensors")) if path.stem not in self.cards()]
 
     def delete_delta(self, name: str) -> None:
-        self._delta_path(name).unlink()
+        self.delta_path(name).unlink()
         with self._active() as active:
             for base, names in active.items():
                 active[base] = [kept for kept in names if kept != name]
 
-    def _delta_path(self, name: str) -> Path:
+    def delta_path(self, name: str) -> Path:
         path = self.deltas / f"{checked(name)}.safetensors"
         if not path.exists():
             raise UserError(f"there is no erasure {name}; the Recover page lists them")
@@ -124,7 +127,7 @@ class Store:
     def activate(self, base: str, names: Sequence[str]) -> None:
         """Applies exactly these."""
         for name in names:
-            self._delta_path(name)
+            self.delta_path(name)
         with self._active() as active:
             active[base] = list(names)
 
@@ -161,12 +164,23 @@ class Store:
             Image.fromarray(pixels).save(file, "webp", quality=88)
         return file_name
 
+    def take_pictures(self, job: str, files: Sequence[Path]) -> None:
+        """Pictures of a run that came from elsewhere."""
+        for file in files:
+            with atomic(self.run_folder(job) / file.name) as target:
+                target.write(file.read_bytes())
+
     def snapshot(self, job: str, step: int, tensors: Mapping[str, Any]) -> None:
         save_tensors(self.run_folder(job) / "snapshot.safetensors", tensors, {"step": str(step)})
 
     def read_snapshot(self, job: str) -> dict[str, Any] | None:
         path = self.run_folder(job) / "snapshot.safetensors"
         return _load(path) if path.exists() else None
+
+    def snapshot_step(self, job: str) -> int | None:
+        """Where the last snapshot stands, by its header alone."""
+        path = self.run_folder(job) / "snapshot.safetensors"
+        return int(_metadata(path)["step"]) if path.exists() else None
 
     def trouble(self, job: str, text: str) -> None:
         with atomic(self.run_folder(job) / "trouble.txt") as file:
@@ -226,7 +240,8 @@ class Store:
         folder, names = self.run_folder(job), [f"result-{index}" for index in range(len(deltas))]
         for name, delta in zip(names, deltas, strict=True):
             delta.save(folder / f"{name}.safetensors")
-        facts = {"results": names, "scalars": dict(deltas[0].card.scalars), **words}
+        prints = [delta.fingerprint for delta in deltas]
+        facts = {"results": names, "fingerprints": prints, "scalars": dict(deltas[0].card.scalars), **words}
         with atomic(folder / "result.json") as file:
             file.write(json.dumps(facts).encode())
         return facts

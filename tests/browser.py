@@ -30,10 +30,10 @@ ARGS = [
 class Server:
     """`python app.py` on a data folder, on a port of its own."""
 
-    def __init__(self, data: Path, *flags: str, port: int = 0) -> None:
+    def __init__(self, data: Path, *flags: str, port: int = 0, threads: int | None = 1) -> None:
         self.data = data
         command = [sys.executable, "app.py", "--data", str(data), "--base", "tiny", "--port", str(port), *flags]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        environment = os.environ | {"PYTHONUNBUFFERED": "1"} | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
         self.greeting = self.process.stdout.readline().strip()
         match = re.search(r"http://\S+", self.greeting)

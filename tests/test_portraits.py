@@ -70,7 +70,7 @@ def test_the_target_shown_beforehand_is_what_the_run_shows(studio, kind):
     (shown,) = studio.show_targets(token, kind, [0.8])
     job = studio.erase_portrait(token, "", {"target": kind, "distance": 0.8, "steps": 0})
     assert studio.wait(job).state is State.DONE
-    (made,) = studio.sample_result(job, [3], psi=1.0)
+    (made,) = studio.draw("tiny", [f"run:{job}"], [3], psi=1.0)
     assert np.abs(made.astype(int) - shown).max() <= 2
     with pytest.raises(UserError, match="no longer in memory"):  # once erased, the person is off the desk
         studio.show_targets(token, kind, [0.8])

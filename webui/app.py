@@ -15,7 +15,7 @@ from starlette.routing import Mount
 
 from engine.core.errors import UserError
 from engine.studio import Studio
-from webui import pictures
+from webui import pictures, report, runfiles
 from webui.feature import files
 from webui.headers import HEADERS, LOOPBACK, Headers, OnlyHosts
 from webui.owner import Owners
@@ -73,6 +73,8 @@ def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, 
     add_routes(app, studio, is_welcome)
     files.add_routes(app, studio, is_welcome)
     downloads.add_routes(app, studio, is_welcome)
+    report.add_routes(app, studio, is_welcome)
+    runfiles.add_routes(app, studio, is_welcome)
     warnings.filterwarnings("ignore", message="SSR mode")  # we never ask for it
     app = gr.mount_gradio_app(
         app,

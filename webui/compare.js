@@ -36,7 +36,9 @@ function picture(kind) {
 function blank() {
   const figure = document.createElement("figure"), frame = document.createElement("div"), caption = document.createElement("figcaption");
   frame.className = "frame";
-  frame.append(picture("a"), picture("b"));
+  const larger = document.createElement("button");
+  Object.assign(larger, { type: "button", className: "larger", tabIndex: -1, textContent: "⤢" }); // Enter does it by key
+  frame.append(picture("a"), picture("b"), larger);
   caption.append(...["before", "", "after"].map((words) => {
     const span = document.createElement("span");
     span.textContent = words;
@@ -49,6 +51,7 @@ function show(figure, item, index) {
   const [a, b] = figure.querySelectorAll("img"), label = String(item.label ?? index + 1), next = after(item);
   if (a.getAttribute("src") !== item.a) a.src = item.a;
   if (b.getAttribute("src") !== next) b.src = next;
+  figure.querySelector(".larger").setAttribute("aria-label", `Enlarge ${label}`);
   a.alt = `Before: ${label}`;
   b.alt = `After: ${label}`;
   figure.querySelectorAll("figcaption span")[1].textContent = label;
@@ -105,6 +108,7 @@ function enlarge(figure) {
   enlarged = Number(figure.dataset.index);
   const copy = figure.cloneNode(true);
   copy.removeAttribute("tabindex");
+  copy.querySelector(".larger").remove();
   stage.replaceChildren(copy);
   dialog.showModal();
   trigger("full", { index: enlarged });
@@ -130,7 +134,7 @@ const place = (event) => {
 };
 root.addEventListener("pointerdown", (event) => {
   const frame = event.target.closest(".frame");
-  if (!frame || event.button) return;
+  if (!frame || event.button || event.target.closest(".larger")) return;
   held = frame;
   if (root.dataset.mode === "flip") frame.classList.add("flipped");
   if (root.dataset.mode === "split") place(event);
@@ -146,6 +150,10 @@ for (const end of ["pointerup", "pointercancel"])
 root.addEventListener("dblclick", (event) => {
   const figure = event.target.closest(".list figure");
   if (figure) enlarge(figure);
+});
+
+list.addEventListener("click", (event) => {
+  if (event.target.closest(".larger")) enlarge(event.target.closest("figure"));
 });
 
 function move(figure, by) {

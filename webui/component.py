@@ -1,4 +1,4 @@
-"""How our own components are made: NAME.html is the template, NAME.js runs when it is there."""
+"""How our own components are made: NAME.html is the template, NAME.js runs when it is there, or another's script."""
 
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,13 @@ import gradio as gr
 HERE = Path(__file__).parent
 
 
-def component(name: str, value: Any = None, *, cls: str, elem_id: str | None = None, **props: Any) -> gr.HTML:
+def component(
+    name: str, value: Any = None, *, cls: str, elem_id: str | None = None, script: str = "", **props: Any
+) -> gr.HTML:
     return gr.HTML(
         value,
         html_template=(HERE / f"{name}.html").read_text(),
-        js_on_load=(HERE / f"{name}.js").read_text(),
+        js_on_load=(HERE / f"{script or name}.js").read_text(),
         apply_default_css=False,
         elem_id=elem_id,
         elem_classes=[cls],

@@ -12,7 +12,7 @@ from PIL import Image
 
 from engine.core.errors import UserError
 from engine.core.joblog import Row
-from engine.studio import Studio
+from engine.studio import RUN, Studio
 
 KEEP = 1024
 FACES = (11, 20, 3, 45, 28, 7, 52, 38)  # the faces of the start page
@@ -69,7 +69,8 @@ def before_and_after(
 ) -> tuple[list[str], list[str]]:
     """Pictures of seeds without and with a run's result, which need not be kept yet."""
     before = samples(studio, row.params["base"], seeds, row.params["deltas"], psi=psi, size=size, yaw=yaw)
-    after = studio.sample_result(row.id, seeds, psi=psi, size=size, yaw=yaw, owner=owner)
+    result = [*row.params["deltas"], f"{RUN}{row.id}"]
+    after = studio.draw(row.params["base"], result, seeds, psi=psi, size=size, yaw=yaw, owner=owner)
     return before, [data_uri(made) for made in after]
 
 

@@ -31,8 +31,17 @@ def line(row: Row, everything: bool) -> Node:
 def state(row: Row) -> Node:
     """The state in a word; what became of the result says more than "done"."""
     result = row.result or {}
-    said = "kept" if result.get("kept") else "discarded" if result.get("discarded") else row.state.value
-    return h("span", said, cls=f"state {said if said == 'kept' else row.state.value}")
+    said = (
+        "deleted"
+        if result.get("deleted")
+        else "kept"
+        if result.get("kept")
+        else "discarded"
+        if result.get("discarded")
+        else row.state.value
+    )
+    tone = {"kept": "kept", "deleted": "stopped"}.get(said, row.state.value)
+    return h("span", said, cls=f"state {tone}")
 
 
 def detail(row: Row) -> str:
@@ -47,6 +56,8 @@ def buttons(row: Row, everything: bool) -> list[Node]:
         found.append(h("button", "Resume", on="resume", busy="Resuming …", cls="small main", **job))
     if everything and not row.state.is_live:
         found.append(h("button", "Repeat", on="repeat", busy="Starting …", cls="small", **job))
+        if row.kind == "forget" and row.state is not State.INTERRUPTED:
+            found.append(h("a", "Export", href=f"./run-files/{row.id}", download="", cls="small"))
         found.append(
             h("button", "Delete", on="delete", confirm="Delete for good?", busy="Deleting …", cls="small warn", **job)
         )

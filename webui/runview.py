@@ -77,6 +77,8 @@ def outcome(row: Row) -> str:
     result = row.result or {}
     if result.get("words"):
         return result["words"]
+    if result.get("deleted"):
+        return "It was kept, and later deleted for good with its pictures. This record is what is left."
     if result.get("kept"):
         return "Kept, and applied to the model. You can take it back on the Recover page."
     if result.get("discarded"):

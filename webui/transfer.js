@@ -1,4 +1,5 @@
-// The file goes as it is to /transfer/NAME; XMLHttpRequest tells how much of it has gone.
+// The file goes as it is to the form's address, a model with the name it shall have; XMLHttpRequest tells how much of it
+// has gone.
 const form = element.querySelector(".model-drop"), file = form.querySelector("[type=file]"), name = form.elements.name;
 const button = form.querySelector("button"), bar = form.querySelector("progress"), said = form.querySelector(".said");
 
@@ -9,7 +10,7 @@ function say(words, tone) {
 function choose() {
   const chosen = file.files[0];
   button.disabled = !chosen;
-  if (chosen && !name.value)
+  if (chosen && name && !name.value)
     name.value = chosen.name.replace(/\.[^.]*$/, "").toLowerCase().replace(/[^a-z0-9._-]+/g, "-").replace(/^[^a-z0-9]+/, "");
 }
 file.addEventListener("change", choose);
@@ -24,10 +25,10 @@ form.addEventListener("drop", (event) => {
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const chosen = file.files[0];
-  if (!chosen || !name.value) return say("Choose a file and give it a name.", "failed");
-  const query = new URLSearchParams({ file: chosen.name, licence: form.elements.licence.value });
+  if (!chosen || (name && !name.value)) return say("Choose a file and give it a name.", "failed");
+  const query = name ? `?${new URLSearchParams({ file: chosen.name, licence: form.elements.licence.value })}` : "";
   const request = new XMLHttpRequest();
-  request.open("PUT", `./transfer/${encodeURIComponent(name.value)}?${query}`);
+  request.open("PUT", form.dataset.to + (name ? `/${encodeURIComponent(name.value)}` : "") + query);
   request.upload.addEventListener("progress", (sent) => {
     bar.value = sent.loaded / sent.total;
     say(sent.loaded < sent.total ? `Sending: ${Math.round(100 * bar.value)} %` : "Reading it without running anything in it …", "");
@@ -40,7 +41,7 @@ form.addEventListener("submit", (event) => {
     bar.hidden = true;
     button.disabled = false;
     if (!answer.name) return say(`Not imported. ${answer.error ?? "The connection was lost."}`, "failed");
-    say(`${answer.name} is here.`, "done");
+    say(`${answer.name} is here.${form.dataset.after}`, "done");
     form.reset();
     choose();
     trigger("taken", { name: answer.name });

@@ -1,6 +1,7 @@
-"""`runs`: the record of what was done; show, resume, keep, discard, delete."""
+"""`runs`: the record of what was done; show, resume, keep, discard, delete, as a zip out and in."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from engine.commands import Verb, verbs
@@ -13,9 +14,10 @@ def arguments(parser: Any) -> None:
         nargs="?",
         default="list",
         help="what to do with the run (default list)",
-        choices=("list", "show", "resume", "keep", "discard", "delete"),
+        choices=("list", "show", "resume", "keep", "discard", "delete", "export", "import"),
     )
-    parser.add_argument("run", nargs="?", help="id of the run")
+    parser.add_argument("run", nargs="?", help="id of the run, or the zip to import")
+    parser.add_argument("out", nargs="?", type=Path, help="zip to write (export; default run-ID.zip)")
 
 
 def run(args: Any, open_studio: Any) -> Any:
@@ -30,6 +32,9 @@ def run(args: Any, open_studio: Any) -> Any:
         from engine.core.errors import UserError
 
         raise UserError(f"runs {args.action}: name the run; 'python app.py runs' lists them")
+    if args.action == "import":
+        job = studio.import_run(Path(args.run))
+        return {"run": job} if args.json else f"run {job} is here; its erasure is kept and not applied"
     owner = studio.run(args.run, None).owner
     match args.action:
         case "resume":
@@ -39,6 +44,9 @@ def run(args: Any, open_studio: Any) -> Any:
             studio.keep(args.run, owner=owner)
         case "discard":
             studio.discard(args.run, owner=owner)
+        case "export":
+            path = studio.export_run(args.run, args.out or Path(f"run-{args.run}.zip"), owner=owner)
+            return {"file": str(path)} if args.json else str(path)
         case "delete":
             studio.delete_run(args.run, owner=owner)
             return {"deleted": args.run} if args.json else f"run {args.run} and its files are gone"
@@ -63,4 +71,4 @@ def when(stamp: float) -> str:
     return datetime.fromtimestamp(stamp).strftime("%Y-%m-%d %H:%M")
 
 
-verbs["runs"] = Verb("list, resume, keep or delete runs", arguments, run)
+verbs["runs"] = Verb("list, resume, keep, delete, export or import runs", arguments, run)

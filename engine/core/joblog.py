@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -100,8 +100,26 @@ class JobLog:
             (self.sessions / self.session).unlink(missing_ok=True)
             self.session = None
 
+    @staticmethod
+    def new_id() -> str:
+        return uuid.uuid4().hex[:12]
+
+    def take_in(self, job: str, owner: str, told: Mapping[str, Any], params: dict[str, Any], result: Any) -> None:
+        """A run of another installation with its whole log, at once or not at all."""
+        with self._connect() as db:
+            words = (job, owner, "forget", told["title"], json.dumps(params), told["state"], "", *told["times"])
+            columns = "id, owner, kind, title, params, state, session, created, started, finished, error, result"
+            db.execute(
+                f"insert into job({columns}) values(?,?,?,?,?,?,?,?,?,?,?,?)",
+                (*words, told["error"], json.dumps(result)),
+            )
+            db.executemany(
+                "insert into event values(?,?,?,?)",
+                [(job, n, t, json.dumps(data)) for n, (t, data) in enumerate(told["events"], start=1)],
+            )
+
     def add(self, owner: str, kind: str, title: str, params: dict[str, Any]) -> str:
-        job = uuid.uuid4().hex[:12]
+        job = self.new_id()
         with self._connect() as db:
             db.execute(
                 "insert into job(id, owner, kind, title, params, state, session, created) values(?,?,?,?,?,?,?,?)",

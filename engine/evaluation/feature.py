@@ -12,7 +12,7 @@ from engine import device as devices
 from engine.attributes import NAMES
 from engine.core.events import Done, Progress, Task, watch
 from engine.evaluation.jury import Jury, jury_of
-from engine.evaluation.shares import Drift, Share, removed
+from engine.evaluation.shares import Drift, removed
 from engine.identity.judge import interval
 
 LIMITS = {"lpips": 0.05, "points": 3.0, "removed": 0.97}  # the project's goals
@@ -93,7 +93,7 @@ class FeatureCheck:
 
     def _verdict(self, seen: Mapping[str, Tensor], feature: str | None) -> dict[str, Any]:
         old, new = seen["old"], seen["new"]
-        drifts = [self._drift(name, old[:, k], new[:, k]) for k, name in enumerate(self.jury.names)]
+        drifts = [Drift.between(name, old[:, k].tolist(), new[:, k].tolist()) for k, name in enumerate(self.jury.names)]
         verdict: dict[str, Any] = {"samples": len(old), "psi": self.psi}
         lacking = torch.ones(len(old), dtype=torch.bool)
         if feature is not None:
@@ -119,11 +119,6 @@ class FeatureCheck:
         if self.distances:
             verdict["FD-eff"] = set_distance(seen["old features"], seen["new features"], lacking)
         return verdict
-
-    @staticmethod
-    def _drift(name: str, old: Tensor, new: Tensor) -> Drift:
-        before, after = Share(int(old.sum()), len(old)), Share(int(new.sum()), len(new))
-        return Drift(name, before, after, int((old & ~new).sum()), int((~old & new).sum()))
 
 
 def set_distance(old: Tensor, new: Tensor, clean: Tensor) -> dict[str, float]:

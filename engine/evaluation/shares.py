@@ -1,6 +1,7 @@
 """Counted shares with honest intervals."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -58,6 +59,13 @@ class Drift:
     after: Share
     lost: int
     gained: int
+
+    @classmethod
+    def between(cls, name: str, had: Sequence[bool], has: Sequence[bool]) -> "Drift":
+        """Sample by sample, before and after."""
+        pairs = list(zip(had, has, strict=True))
+        before, after = Share(sum(had), len(pairs)), Share(sum(has), len(pairs))
+        return cls(name, before, after, sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs))
 
     @property
     def points(self) -> float:

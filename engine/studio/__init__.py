@@ -3,8 +3,9 @@
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
 that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
 after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
-`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased), `audits` (attacks on
-what was erased, with `subjects`: which erasures there are to attack).
+`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased), `versions` (two of a
+model at the same codes), `parcels` (runs as zips), `audits` (attacks on what was erased, with `subjects`: which
+erasures there are to attack).
 """
 
 import os
@@ -26,19 +27,33 @@ from engine.studio.classroom import READY, DataInfo, NetworkInfo
 from engine.studio.deposits import Deposits
 from engine.studio.features import Features
 from engine.studio.forgetting import LOCAL, Forgetting
-from engine.studio.kept import Kept
+from engine.studio.kept import Deletion, Kept, Standing
+from engine.studio.parcels import Parcels
 from engine.studio.portraits import Portraits
 from engine.studio.record import Record
 from engine.studio.shelf import BaseInfo, Shelf
 from engine.studio.subjects import Subject
 from engine.studio.tasks import Tasks
+from engine.studio.versions import RUN, Versions
 
-__all__ = ["LOCAL", "READY", "ROOT", "BaseInfo", "DataInfo", "NetworkInfo", "Studio", "Subject"]
+__all__ = [
+    "LOCAL",
+    "READY",
+    "ROOT",
+    "RUN",
+    "BaseInfo",
+    "DataInfo",
+    "Deletion",
+    "NetworkInfo",
+    "Standing",
+    "Studio",
+    "Subject",
+]
 
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits, Audits):
+class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits, Versions, Parcels, Audits):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:

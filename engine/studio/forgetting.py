@@ -1,6 +1,6 @@
 """Runs that make a model forget: queued, resumed, repeated."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from engine.core.jobs import Runner
 from engine.core.knobs import build, values
 from engine.core.targets import Classes, Labels, People, Photo, Seeds, Target
 from engine.data import Request
-from engine.delta import Delta
+from engine.delta import Delta, compose, fingerprint
 from engine.methods import methods
 from engine.models import Models
 from engine.requests import prepare
@@ -116,7 +116,7 @@ class Forgetting:
             self.store.save_request(job, request)
         method, request = build(methods[params["method"]], params["knobs"]), request.to(self.device)
         deltas = yield from watch(method.run(base, request, self.store.read_snapshot(job)))
-        deltas = tuple(self._stamp(delta, params) for delta in deltas)
+        deltas = tuple(self._stamp(base, deltas, params))
         yield Done((deltas, (yield from self._check(job, method, base, deltas, request))))
 
     def _check(self, job: str, method: Any, base: Any, deltas: Sequence[Delta], request: Request) -> Task:
@@ -132,17 +132,21 @@ class Forgetting:
         except UserError as error:
             return {"unchecked": str(error)}
 
-    def _stamp(self, delta: Delta, params: dict[str, Any]) -> Delta:
-        card = replace(
-            delta.card,
-            weights=delta.fingerprint,
-            base=self.models.fingerprint(params["base"]),
-            base_name=params["base"],
-            method=params["method"],
-            on_top_of=tuple(params["deltas"]),
-            created=datetime.now().isoformat(timespec="seconds"),
-        )
-        return Delta(card, delta.tensors)
+    def _stamp(self, base: Any, deltas: Sequence[Delta], params: dict[str, Any]) -> Iterator[Delta]:
+        """What the Studio knows of them: where they belong, and exactly which weights they give there."""
+        for delta in deltas:
+            base = compose(base, [delta])
+            card = replace(
+                delta.card,
+                weights=delta.fingerprint,
+                base=self.models.fingerprint(params["base"]),
+                base_name=params["base"],
+                method=params["method"],
+                on_top_of=tuple(params["deltas"]),
+                gives=fingerprint(base),
+                created=datetime.now().isoformat(timespec="seconds"),
+            )
+            yield Delta(card, delta.tensors)
 
 
 def describe(target: Target) -> dict[str, Any]:

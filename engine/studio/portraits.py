@@ -148,20 +148,26 @@ class Portraits:
             self.drop_portrait(token, owner=owner)
         return job
 
+    def portrait_code(self, token: str, base: str, *, owner: str = LOCAL) -> Tensor:
+        """The code of a found face, [1, num_ws, w_dim], to be drawn by other versions of the same base."""
+        held = self._portraits.get(token, owner)
+        if held.base != base:
+            raise UserError(f"this photo was found in {held.base}; choose it again to find it in {base}")
+        return found_code(held)
+
     def drop_portrait(self, token: str, *, owner: str = LOCAL) -> None:
         self._portraits.drop(token, owner)
 
     def _shown(self, token: str, owner: str, kind: str | None, distances: Sequence[float]) -> list[np.ndarray]:
         held = self._portraits.get(token, owner)
-        if held.w is None:
-            raise UserError("this face's code is not found yet; wait for the picture beside the photo")
+        w = found_code(held)
         model = self.models.with_deltas(held.base, held.deltas)
         with torch.no_grad():
             codes = (
-                [held.w]
+                [w]
                 if kind is None
                 else [
-                    build(Guide, {"target": kind, "distance": float(d)}).targets(model, self._latents(model), held.w)
+                    build(Guide, {"target": kind, "distance": float(d)}).targets(model, self._latents(model), w)
                     for d in distances
                 ]
             )
@@ -180,12 +186,16 @@ class Portraits:
         return Held()
 
 
+def found_code(held: Portrait) -> Tensor:
+    if held.w is None:
+        raise UserError("this face's code is not found yet; wait for the picture beside the photo")
+    return held.w
+
+
 def _target(held: Portrait, words: str) -> Photo | Seeds:
     if held.seed is not None:
         return Seeds((held.seed,))
-    if held.w is None:
-        raise UserError("this face's code is not found yet; wait for the picture beside the photo")
-    return Photo(held.pixels, held.face, words.strip() or "a person", held.others, held.w.cpu().numpy())
+    return Photo(held.pixels, held.face, words.strip() or "a person", held.others, found_code(held).cpu().numpy())
 
 
 class Held:

@@ -1,21 +1,16 @@
 """The record of runs: watch one, stop it, look at its result, keep or discard it, delete it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import torch
 
 from engine.core.errors import UserError
 from engine.core.joblog import JobLog, Row
 from engine.core.jobs import Runner
 from engine.core.targets import has_photo
-from engine.delta import compose
-from engine.models import Models, pictures
+from engine.models import Models
 from engine.store import Store
 from engine.studio.forgetting import LOCAL
-from engine.studio.shelf import checked_seed
 
 
 class Record:
@@ -58,26 +53,6 @@ class Record:
         if not path.is_file():
             raise UserError(f"the picture {path.name} of run {job} is gone; repeat the run to see it again")
         return path.read_bytes()
-
-    def sample_result(
-        self,
-        job: str,
-        seeds: Sequence[int],
-        *,
-        psi: float = 0.7,
-        size: int | None = None,
-        yaw: float = 0.0,
-        owner: str | None = LOCAL,
-    ) -> list[np.ndarray]:
-        """Pictures of seeds with a run's result applied that is not kept yet: what keeping it would do."""
-        params = self.log.get(job, owner).params
-        results = [delta for delta in self.store.results(job) if delta.card.role == "forget"]
-        if not results:
-            raise UserError(f"run {job} has no result to look at")
-        model = compose(self.models.with_deltas(params["base"], params["deltas"]), results).eval()
-        with torch.inference_mode():
-            w = model.map(model.sample_z([checked_seed(seed) for seed in seeds]), psi=psi)
-        return pictures(model, w, size=size, yaw=yaw)
 
     def delete_run(self, job: str, *, owner: str | None = LOCAL) -> None:
         if self.log.get(job, owner).state.is_live:
