@@ -74,7 +74,7 @@ def report(name: str, base, judge: Judge, latents: Latents, pictures: Tensor, co
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--faces", type=int, default=20, help="generated faces; the issue's 100 take half an hour")
+    parser.add_argument("--faces", type=int, default=100, help="generated faces")
     parser.add_argument("--people", type=int, default=30, help="photos, one of each person")
     parser.add_argument("--base", default="ffhq")
     args = parser.parse_args()

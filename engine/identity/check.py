@@ -18,6 +18,12 @@ from engine.models import to_pixels
 Figure = tuple[float, float, float]  # mean, and its bootstrap 95 % interval
 
 
+def score(person: float, everyone: float, strangers: float) -> float:
+    """Harmonic mean of erased (1 as unlike as strangers are on average, 0 unchanged) and kept."""
+    gone, kept = min(1.0, max(0.0, (1 - person) / (1 - strangers))), max(0.0, everyone)
+    return 2 * gone * kept / (gone + kept) if gone + kept else 0.0
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Figures by recogniser B unless said otherwise; `worst` are the pictures that changed most, before and after."""
@@ -39,10 +45,7 @@ class Verdict:
 
     @property
     def score(self) -> float:
-        """Harmonic mean of erased (1 for a stranger, 0 for unchanged) and kept."""
-        gone = min(1.0, max(0.0, (1 - self.person[0]) / (1 - self.strangers[0])))
-        kept = max(0.0, self.everyone[0])
-        return 2 * gone * kept / (gone + kept) if gone + kept else 0.0
+        return score(self.person[0], self.everyone[0], self.strangers[0])
 
     def plain(self) -> dict[str, Any]:
         """For a card, JSON or a page."""
