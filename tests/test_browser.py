@@ -255,6 +255,7 @@ def test_a_run_is_watched_reloaded_seen_in_a_second_tab_stopped_and_kept(page, s
     expect(second.locator(f"[data-job='{job}'][data-state=running]")).to_be_visible()
     took = page.evaluate("""() => new Promise((done) => {
         const begun = performance.now();
+        setTimeout(() => done(Infinity), 30000); // a promise that is never kept would wait for ever
         new MutationObserver(() => document.querySelector('[data-state=stopped]') && done(performance.now() - begun))
             .observe(document.body, {subtree: true, childList: true, attributes: true});
         document.querySelector('[data-on=stop_keep]').click(); })""")
