@@ -113,9 +113,10 @@ def go(page, url, path=""):
 
 
 def settle(page):
-    """Waits until nothing has changed in the page for half a second."""
+    """Waits until nothing has changed in the page for half a second, but not for ever."""
     page.evaluate(
         """() => new Promise((done) => {
+            setTimeout(done, 20000);
             let timer = setTimeout(done, 500);
             new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(done, 500); })
                 .observe(document.body, {subtree: true, childList: true, attributes: true});

@@ -62,6 +62,8 @@ def verdict_cards(verdict: Mapping[str, Any]) -> Node:
         return unchecked(verdict)
     mean, high, _ = verdict["strangers"]
     scale = f"strangers: {mean:.2f} on average, three of four below {high:.2f}"
+    if verdict.get("same_person"):
+        scale += "; two photos of one person: {:.2f} to {:.2f}".format(*verdict["same_person"])
     cards = [
         gone_card("This person", verdict["person"], high, f"likeness before and after {{}}; {scale}"),
         other_photos_card(verdict.get("other_photos"), high),

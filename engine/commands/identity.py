@@ -93,6 +93,8 @@ def print_verdict(verdict: dict[str, Any]) -> None:
     }
     rows = [(words[name], f"{v[0]:.3f}", f"{v[1]:.3f} to {v[2]:.3f}") for name in words if (v := verdict.get(name))]
     rows.append(("strangers, for comparison", f"{mean:.3f}", f"three of four below {high:.3f}"))
+    if verdict.get("same_person"):
+        rows.append(("two photos of one person", "", "{:.2f} to {:.2f}".format(*verdict["same_person"])))
     table(("likeness by recogniser B", "mean", "95 % interval"), rows)
     if several := verdict.get("people"):
         cells = [[f"{value:.2f}" for value in row] for row in several["matrix"]]

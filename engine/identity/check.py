@@ -33,6 +33,7 @@ class Verdict:
     drift: Figure  # LPIPS of the same random faces
     strangers: tuple[float, float, float]  # mean, 75th and 95th percentile of strangers of this generator
     by_a: Mapping[str, float]
+    same_person: tuple[float, float] | None = None  # the range of two photos of one person, where it is known
     other_photos: Figure | None = None  # other codes of the same person
     other_people: Figure | None = None  # inversions of other people (W+)
     drift_people: Figure | None = None
@@ -120,6 +121,7 @@ class Check:
             everyone=interval(everyone["b"]),
             drift=interval(everyone["drift"]),
             strangers=(scale.strangers.mean().item(), scale.quantile(0.75), scale.quantile(0.95)),
+            same_person=scale.same_person,
             by_a={name: rows["a"].mean().item() for name, rows in seen.items()},
             worst={"before": everyone["old"][worst].numpy(), "after": everyone["new"][worst].numpy()},
             **{name: interval(seen[which][key]) for name, (which, key) in optional.items() if which in seen},

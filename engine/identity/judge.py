@@ -23,10 +23,12 @@ BATCH = 8
 
 @dataclass(frozen=True)
 class Scale:
-    """B's mean over random faces of one base, and the similarities of random strangers, sorted."""
+    """B's mean over random faces of one base, the similarities of random strangers, sorted, and, where photos were at
+    hand, those of two photos of one person."""
 
     mean: Tensor  # [128]
     strangers: Tensor  # [n]
+    same: Tensor | None = None  # [m]
 
     def quantile(self, share: float) -> float:
         return self.strangers.quantile(share).item()
@@ -41,8 +43,14 @@ class Scale:
         mean = vectors.mean(0)
         return cls(mean.cpu(), centred_similarity(vectors, vectors.roll(1, 0), mean).sort().values.cpu())
 
+    @property
+    def same_person(self) -> tuple[float, float] | None:
+        """The range of two photos of one person: the 10th and the 90th percentile."""
+        return None if self.same is None else tuple(self.same.quantile(torch.tensor([0.1, 0.9])).tolist())
+
     def save(self, path: Path) -> None:
-        save_tensors(path, {"mean": self.mean, "strangers": self.strangers}, {"what": "recogniser B's scale"})
+        tensors = {"mean": self.mean, "strangers": self.strangers} | ({} if self.same is None else {"same": self.same})
+        save_tensors(path, tensors, {"what": "recogniser B's scale"})
 
     @classmethod
     def load(cls, path: Path) -> "Scale":
