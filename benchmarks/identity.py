@@ -182,7 +182,7 @@ def main() -> None:
     print(f"{args.people} people a table, {args.faces} random faces each. Seconds are of one core.")
     for kind, people in sets.items():
         if kind in only:
-            compare(base, judge, kind, people, faces, args.published)
+            compare(base, judge, kind, people, faces, args.published if kind == "real" or len(sets) == 1 else 0)
     people = sets.get("real", sets["generated"])
     faces = Gallery(base, judge, faces.w[:48])
     if "distance" in only:
@@ -232,7 +232,8 @@ def compare(base, judge: Judge, kind: str, people: list[Person], faces: Gallery,
                 table.add(row, {**measured, "seconds": seconds})
             told = ", ".join(f"{column} {value.mean():.3f}" for column, value in measured.items())
             print(f"{kind} {name} {i}: {told}, {seconds:.0f} s", file=sys.stderr, flush=True)
-    table.show(f"{kind} people (all but Balanced: the first {few}; the published ways: {STEPS} steps)", COLUMNS)
+    note = f" (all but Balanced: the first {few}; the published ways: {STEPS} steps)" if few else ""
+    table.show(f"{kind} people{note}", COLUMNS)
     half = len(before) // 2
     floor = frechet_distance(before[:half], before[half : 2 * half])
     row = ", ".join(f"{name} {sum(values) / len(values):.2f}" for name, values in shifts.items())

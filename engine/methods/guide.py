@@ -34,11 +34,12 @@ from engine.identity.judge import Judge, scale_of
 from engine.identity.targets import KINDS, choose, draw, nearby
 from engine.methods import methods
 from engine.models import to_pixels
-from engine.redirect import Latents, redirect
+from engine.redirect import Latents, deciding, redirect
 from engine.resume import capture, resume
 
 WORST = 3  # pictures of those random faces that changed most
 REDRAWS = 8  # an adjacency that holds every face cannot be avoided
+GAINS = tuple(1 - 0.05 * n for n in range(14))  # what is tried of the reach, until random faces bear it
 IN_TURN = "one after another"
 YAWS = tuple(math.pi / 12 * turn for turn in (-1, -0.5, 0, 0.5, 1))  # quantised, so that frozen views can be kept
 
@@ -79,9 +80,8 @@ class Guide:
     spread: float = knob(0.4, "how far around the person neighbours go along, in mean radii", min=0, max=3)
     neighbours: int = knob(2, "neighbours per step", min=0, max=16)
     others: int = knob(4, "random faces per step that must not change", min=0, max=32)
-    reach: float = knob(
-        1.5, "how much further than the photo its mirror image goes, to reach other photos", min=0, max=4
-    )
+    reach: float = knob(1.5, "how many times as far as the photo its mirror image goes, at most", min=0, max=4)
+    stray: float = knob(3.2, "how far random faces may move with it, in standard deviations", min=0, max=100)
     shrink: float = knob(0.1, "how much the redirection distrusts rare directions of the latent space", min=0, max=10)
     adjacency_weight: float = knob(1.0, "weight of the adjacency loss", min=0, max=100, advanced=True)
     global_weight: float = knob(1.0, "weight of the global loss", min=0, max=100, advanced=True)
@@ -109,7 +109,8 @@ class Guide:
             model = compose(base, deltas if self.order == IN_TURN else ())
             student = copy.deepcopy(model)
             if self.start == "redirect":
-                redirect(student, latents, *self.ways(request, targets, stage), self.shrink)
+                rows = sorted({row for _, row in deciding(base)})
+                redirect(student, latents, *self.ways(latents, request, targets, stage, rows), self.shrink)
             images = _pair(base, student, people[stage.moved])
             yield Progress(stage.number * self.steps, stage.of * self.steps, images=images, note="redirected")
             steps, stopped = 0, False
@@ -122,18 +123,27 @@ class Guide:
                 break
         yield Done(tuple(deltas))
 
-    def ways(self, request: Request, targets: Tensor, stage: "Stage") -> tuple[Tensor, Tensor]:
-        """Which codes go where: the moved people to their targets, the mirror image of a photo the same way and a bit
-        further, all others nowhere."""
+    def ways(self, latents: Latents, request: Request, targets: Tensor, stage: "Stage", rows: Sequence[int]):
+        """Which codes go where: the moved people to their targets, a photo's mirror image as far the same way as
+        random faces can bear, all others nowhere."""
+        for gain in (self.reach * part for part in GAINS):
+            here, there = self.ways_by(gain, request, targets, stage)
+            if latents.stray(here, there, self.shrink, rows) <= self.stray:
+                return here, there
+        return self.ways_by(0.0, request, targets, stage)
+
+    def ways_by(self, gain: float, request: Request, targets: Tensor, stage: "Stage") -> tuple[Tensor, Tensor]:
+        """The same with mirror images going `gain` times as far as their people; 0 leaves them out."""
         people = request.forget.w
         kept = request.retain.w if isinstance(request.retain, LatentBatch) else people[:0]
         there = people[: stage.known].clone()
         there[stage.moved] = targets[stage.moved]
+        move = there - people[: stage.known]
         here, there = [people[: stage.known], kept], [there, kept]
         for mirror, whose in zip(request.extra.get("mirrors", ()), request.extra.get("mirrored", ()), strict=True):
-            if self.reach and whose < stage.known:
+            if gain and whose < stage.known:
                 here.append(mirror[None])
-                there.append(mirror[None] + self.reach * (there[0] - people[: stage.known])[whose])
+                there.append(mirror[None] + gain * move[whose])
         return torch.cat(here), torch.cat(there)
 
     def stages(self, people: int) -> list["Stage"]:
