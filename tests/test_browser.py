@@ -83,6 +83,14 @@ def test_a_page_fits_a_phone_and_has_a_dark_side(browser, server, path):
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 19, 23)"
 
 
+def test_a_phone_shows_every_way_to_recover(browser, server):
+    with open_page(browser, server.url, viewport={"width": 390, "height": 844}) as page:
+        go(page, server.url, "recover")
+        expect(page.get_by_role("tab").filter(visible=True)).to_have_text(
+            ["Erasures", "Deposit & withdraw", "Tasks & masks"]
+        )
+
+
 def test_the_theme_can_be_turned_and_stays(page, server):
     go(page, server.url)
     dark = page.locator("body").evaluate("body => body.classList.contains('dark')")

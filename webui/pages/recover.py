@@ -22,7 +22,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
             ),
         ]
     )
-    with gr.Tabs():
+    with gr.Tabs(overflow_behavior="wrap"):
         for title, fill in TABS.items():
             with gr.Tab(title, id=title):
                 fill(studio, demo)
