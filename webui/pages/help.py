@@ -1,5 +1,7 @@
 """Help: how it goes, the words, the keys, privacy, and the way in from a script."""
 
+from collections.abc import Callable
+
 import gradio as gr
 
 from engine.studio import Studio
@@ -55,6 +57,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
                 "Lethe makes an image generator forget: a feature such as glasses, or one person's face.",
                 cls="lead",
             ),
+            h("p", h("a", "Take the two-minute tour", href="./?tour"), " over the pages, at any time."),
         ]
     )
     View(
@@ -109,9 +112,9 @@ def privacy() -> Node:
 
 
 def scripts() -> list[Node]:
-    listed = [
-        h("li", h("code", called(name, fn)), " ", words(fn).partition(". ")[0].rstrip(".") + ".")
-        for name, fn in Endpoints.listed().items()
+    listed = Endpoints.listed()
+    said = [
+        part for name, fn in listed.items() for part in (h("dt", h("code", called(name, fn))), h("dd", *marked(fn)))
     ]
     return [
         h("p", "Everything on these pages goes through one class, so a script can do it too. On the command line, ",
@@ -120,8 +123,14 @@ def scripts() -> list[Node]:
         h("p", "Over HTTP this server answers to named endpoints, with its password if it asks for one. Pictures and "
           "photos travel as base64 text, and a photo is never written to the disk."),
         h("pre", h("code", OVER_HTTP), tabindex="0"),
-        h("details", h("summary", f"All {len(listed)} endpoints"), h("ul", *listed, cls="endpoints")),
+        h("details", h("summary", f"All {len(listed)} endpoints"), h("dl", *said, cls="endpoints")),
     ]  # fmt: skip
+
+
+def marked(fn: Callable) -> list[Node | str]:
+    """What an endpoint's docstring says, with its `names` as code."""
+    parts = words(fn).split("`")
+    return [h("code", part) if index % 2 else part for index, part in enumerate(parts) if part]
 
 
 pages["help"] = Page("Help", "help", 90, build)
