@@ -64,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
         help="model the page opens with (default: the best one that is here)",
     )
     page.add_argument("--auth", metavar="NAME:PASSWORD", help="ask visitors for a name and a password")
+    page.add_argument("--mcp", action="store_true", help="offer the endpoints of docs/endpoints.md as MCP tools, too")
     chosen = top.add_subparsers(dest="verb", metavar="verb", title="verbs (without one, the page is served)")
     for name, verb in sorted(verbs.items()):
         verb.arguments(chosen.add_parser(name, parents=[common], help=verb.help, description=verb.help.capitalize()))
@@ -77,7 +78,7 @@ def serve(args: argparse.Namespace, open_studio) -> int:
     os.environ["GRADIO_TEMP_DIR"] = str(empty_upload_folder(studio.store.root))
     from webui.app import serve as serve_page
 
-    return serve_page(studio, host=args.host, port=args.port, auth=args.auth)
+    return serve_page(studio, host=args.host, port=args.port, auth=args.auth, mcp=args.mcp)
 
 
 def empty_upload_folder(data: Path) -> Path:

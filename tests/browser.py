@@ -77,9 +77,15 @@ def browser():
 
 
 @contextmanager
-def open_page(browser, url, *, strict=True, **options):
-    """A visitor of their own; on leaving, nothing must have gone out and nothing must have broken."""
-    context = browser.new_context(**{"viewport": {"width": 1400, "height": 1000}} | options)
+def open_page(browser, url, *, strict=True, seen_tour=True, **options):
+    """A visitor of their own; on leaving, nothing must have gone out and nothing must have broken. They have had the
+    tour, which would stand before every first page."""
+    marks = [{"name": "lethe-tour", "value": "seen"}] if seen_tour else []
+    usual = {
+        "viewport": {"width": 1400, "height": 1000},
+        "storage_state": {"cookies": [], "origins": [{"origin": url, "localStorage": marks}]},
+    }
+    context = browser.new_context(**usual | options)
     context.set_default_timeout(30_000)
     outside, errors = [], []
 

@@ -20,7 +20,7 @@ from engine.generators import architectures
 from engine.studio import LOCAL
 from tests.test_eg3d import SMALL
 from webui import words
-from webui.app import build, serve, site
+from webui.app import serve, site
 from webui.events import SORRY, said
 from webui.feature.check import cards as feature_cards
 from webui.form import Form
@@ -89,11 +89,6 @@ def test_files_outside_the_upload_folder_are_refused(door, path):
 def test_another_host_name_is_refused(door):
     assert door.get("/healthz", headers={"host": "evil.example"}).status_code == 421
     assert door.get("/healthz", headers={"host": "testserver:7860"}).status_code == 200
-
-
-def test_no_handler_is_a_public_endpoint_by_accident(studio):
-    public = [fn.api_name for fn in build(studio).fns.values() if fn.api_visibility != "private"]
-    assert public == []
 
 
 def test_with_a_password_only_the_shell_is_public(guarded):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib.util
 import ipaddress
 import logging
 import socket
@@ -16,6 +17,7 @@ from starlette.routing import Mount
 from engine.core.errors import UserError
 from engine.studio import Studio
 from webui import pictures, report, runfiles
+from webui.endpoints import add_endpoints
 from webui.feature import files
 from webui.headers import HEADERS, LOOPBACK, Headers, OnlyHosts
 from webui.owner import Owners
@@ -38,6 +40,8 @@ def build(studio: Studio) -> gr.Blocks:
             demo.route(page.title, page.path)
     # All pages in one context: Gradio makes its whole web application anew whenever one is left.
     with demo:
+        demo.current_page = pages["help"].path  # where they are described
+        add_endpoints(studio)  # first: a handler of a page would take a name such as "sample"
         for page in ordered:
             demo.current_page = page.path
             header(ordered, page)
@@ -49,8 +53,11 @@ def build(studio: Studio) -> gr.Blocks:
     return demo.queue(default_concurrency_limit=8, max_size=256)
 
 
-def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, ...] = ()) -> FastAPI:
-    """The whole web application. `hosts` are the only names it answers to; none given means any."""
+def site(
+    studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, ...] = (), *, mcp: bool = False
+) -> FastAPI:
+    """The whole web application. `hosts` are the only names it answers to; none given means any. `mcp` offers the
+    endpoints as tools to MCP clients, too."""
 
     @contextlib.asynccontextmanager
     async def warm(_: FastAPI) -> AsyncIterator[None]:
@@ -92,7 +99,7 @@ def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, 
         enable_monitoring=False,
         app_kwargs={"openapi_url": None, "docs_url": None, "redoc_url": None},
         pwa=False,
-        mcp_server=False,
+        mcp_server=mcp,
     )
     app.add_middleware(Owners, username=auth[0] if auth else None)
     if hosts:
@@ -101,16 +108,20 @@ def site(studio: Studio, auth: tuple[str, str] | None = None, hosts: tuple[str, 
     return app
 
 
-def serve(studio: Studio, *, host: str = "127.0.0.1", port: int = 7860, auth: str | None = None) -> int:
+def serve(
+    studio: Studio, *, host: str = "127.0.0.1", port: int = 7860, auth: str | None = None, mcp: bool = False
+) -> int:
     """Serves until it is interrupted. Says one line when the page can be opened."""
     user = credentials(auth)
+    if mcp:
+        check_mcp(user)
     if not is_loopback(host) and user is None:
         raise UserError(f"--host {host}: others could reach this page; add --auth NAME:PASSWORD, or leave --host out")
     listener = listen(host, port)
     studio.claim()
     clean(studio)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    app = site(studio, user, () if user else LOOPBACK)
+    app = site(studio, user, () if user else LOOPBACK, mcp=mcp)
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
@@ -143,6 +154,15 @@ def credentials(auth: str | None) -> tuple[str, str] | None:
     if not (name and colon and password):
         raise UserError("--auth: must be NAME:PASSWORD, both of at least one letter")
     return name, password
+
+
+def check_mcp(user: tuple[str, str] | None) -> None:
+    """Gradio's tools call its own server, where they cannot log in."""
+    if user is not None:
+        raise UserError("--mcp: its tools cannot log in; leave out --auth, or call the endpoints over HTTP with it")
+    if importlib.util.find_spec("mcp") is None:
+        package = f'"gradio[mcp]=={gr.__version__}"'
+        raise UserError(f"--mcp needs a package that is not here; run 'pip install {package}', then start again")
 
 
 def is_loopback(host: str) -> bool:

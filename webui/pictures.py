@@ -16,6 +16,7 @@ from engine.studio import RUN, Studio
 
 KEEP = 1024
 FACES = (11, 20, 3, 45, 28, 7, 52, 38)  # the faces of the start page
+WEBP = "data:image/webp;base64,"
 BLANK = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="  # stands where one will be
 _album: OrderedDict[tuple, str] = OrderedDict()
 _lock = threading.Lock()
@@ -23,13 +24,18 @@ _lock = threading.Lock()
 
 def data_uri(pixels: Any, *, quality: int = 86, lossless: bool = False) -> str:
     """An HWC uint8 array as an address an <img> can show."""
+    return f"{WEBP}{webp_text(pixels, quality=quality, lossless=lossless)}"
+
+
+def webp_text(pixels: Any, *, quality: int = 86, lossless: bool = False) -> str:
+    """An HWC uint8 array as a WebP in base64."""
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "webp", quality=quality, lossless=lossless, method=2)
-    return webp_uri(file.getvalue())
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def webp_uri(content: bytes) -> str:
-    return f"data:image/webp;base64,{base64.b64encode(content).decode()}"
+    return f"{WEBP}{base64.b64encode(content).decode()}"
 
 
 def samples(

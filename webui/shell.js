@@ -37,6 +37,7 @@
         content.tabIndex = -1;
         content.focus();
       });
+      this.tour?.();
     },
     turn() {
       const theme = document.body.classList.contains("dark") ? "light" : "dark";

@@ -107,7 +107,8 @@ def theme() -> gr.themes.Base:
 
 
 def head() -> str:
-    """Our sheets and script. As `css=` Gradio would rewrite the rules and lose those for the bar on small screens."""
-    names = ("style", "grid", "compare", "charts", "tasks", "person", "audit")
+    """Our sheets and scripts. As `css=` Gradio would rewrite the rules and lose those for the bar on small screens."""
+    names = ("style", "grid", "compare", "charts", "tasks", "person", "audit", "tour")
     sheets = "\n".join((HERE / f"{name}.css").read_text() for name in names)
-    return f"<style>{sheets}</style><script>{(HERE / 'shell.js').read_text()}</script>"
+    scripts = "".join(f"<script>{(HERE / f'{name}.js').read_text()}</script>" for name in ("shell", "tour"))
+    return f"<style>{sheets}</style>{scripts}"

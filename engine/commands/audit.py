@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.commands import Verb, verbs
-from engine.commands.identity import preset, read
+from engine.commands.identity import read
 from engine.commands.screen import finished_run, table
 from engine.core.errors import UserError
+from engine.core.knobs import preset
 
 KNOBS = ("tries", "steps", "retraining", "samples", "seed")
 

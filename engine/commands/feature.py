@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.commands import Verb, verbs
-from engine.commands.identity import preset
 from engine.commands.screen import finished_run, table
 from engine.core.errors import UserError
+from engine.core.knobs import preset
 
 
 def export_arguments(parser: Any) -> None:
@@ -48,12 +48,10 @@ def erase_arguments(parser: Any) -> None:
 
 
 def erase(args: Any, open_studio: Any) -> Any:
-    from dataclasses import replace
-
     studio = open_studio()
-    base, target = taken(studio, args.labels)
-    others = {name: tuple(taken(studio, path, base)[1] for path in paths) for name, paths in groups(args).items()}
-    target, knobs = replace(target, **others), preset(studio.method("feature"), args.preset)
+    also, protect = ([written(path) for path in paths] for paths in (args.also, args.protect))
+    base, target = studio.labelled_target(written(args.labels), also=also, protect=protect)
+    knobs = preset(studio.method("feature"), args.preset)
     if args.preview:
         return preview(studio, base, target, knobs, as_json=args.json)
     job = studio.forget(base, target, "feature", knobs, deltas=studio.active(base))
@@ -65,20 +63,11 @@ def erase(args: Any, open_studio: Any) -> Any:
     return "\n".join([*row.result["verdict"].get("words", []), ending])
 
 
-def groups(args: Any) -> dict[str, list[Path]]:
-    return {"also": args.also, "keep": args.protect}
-
-
-def taken(studio: Any, path: Path, base: str | None = None) -> tuple[str, Any]:
-    """The base and the target of a file; all files of a call must be of one base."""
+def written(path: Path) -> str:
     try:
-        text = path.read_text("utf8")
+        return path.read_text("utf8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read ({error}); name a file that label-export wrote") from error
-    here, feature, psi = studio.take_labels(text)
-    if base is not None and here != base:
-        raise UserError(f"{path} holds labels of {here}, the first file of {base}; use files of one model")
-    return here, studio.labels.target("local", here, feature, psi)
 
 
 def preview(studio: Any, base: str, target: Any, knobs: dict[str, Any], *, as_json: bool) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 from engine.commands import Verb, verbs
 from engine.commands.screen import finished_run, table
 from engine.core.errors import UserError
+from engine.core.knobs import preset
 
 PHOTOS = (".jpg", ".jpeg", ".png", ".webp")
 
@@ -52,14 +53,6 @@ def people(args: Any) -> Any:
     others = tuple(read(path) for path in photos_in(args.others))
     each = [Photo(read(path), args.face - 1, name, others) for path, name in zip(args.photos, names, strict=True)]
     return each[0] if len(each) == 1 else People(tuple(each))
-
-
-def preset(method: type, name: str) -> dict[str, Any]:
-    """A preset's settings by its name, however it is written."""
-    known = {title.lower().replace(" ", "-"): dict(values) for title, values in method.presets.items()}
-    if name.lower() not in known:
-        raise UserError(f"unknown preset {name!r}; known: {', '.join(known)}")
-    return known[name.lower()]
 
 
 def read(path: Path) -> Any:

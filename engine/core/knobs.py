@@ -69,6 +69,14 @@ def values(instance: Any) -> dict[str, Any]:
     return {field.name: getattr(instance, field.name) for field in knobs(type(instance))}
 
 
+def preset(cls: type, name: str) -> dict[str, Any]:
+    """A preset's settings by its name, however it is written."""
+    known = {title.lower().replace(" ", "-"): dict(settings) for title, settings in cls.presets.items()}
+    if name.lower() not in known:
+        raise UserError(f"unknown preset {name!r}; known: {', '.join(known)}")
+    return known[name.lower()]
+
+
 def _side(bound: float | None) -> str:
     return "any" if bound is None else f"{bound:g}"
 

@@ -165,6 +165,18 @@ class Features:
         labelfile.check_binding(found, self._binding(str(found.get("base", "")), float(found.get("psi", 1.0))))
         return str(found["base"]), self.labels.load(owner, found), float(found["psi"])
 
+    def labelled_target(
+        self, text: str, *, also: Sequence[str] = (), protect: Sequence[str] = (), owner: str = LOCAL
+    ) -> tuple[str, Labels]:
+        """The base and the feature of a file of labels, to be forgotten together with those of `also`, while those of
+        `protect` stay. All must be of one base."""
+        taken = [self.take_labels(one, owner=owner) for one in (text, *also, *protect)]
+        base = taken[0][0]
+        if other := next((f"“{feature}” of {here}" for here, feature, _ in taken if here != base), None):
+            raise UserError(f"these are labels of {other}, the first ones of {base}; use labels of one model")
+        first, *more = (self.labels.target(owner, base, feature, psi) for _, feature, psi in taken)
+        return base, replace(first, also=tuple(more[: len(also)]), keep=tuple(more[len(also) :]))
+
     def _binding(self, base: str, psi: float) -> labelfile.Binding:
         model = self.models.base(base)
         shape = (model.num_ws, model.w_dim)

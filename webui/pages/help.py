@@ -1,8 +1,11 @@
 """Help: how it goes, the words, the keys, privacy, and the way in from a script."""
 
+from collections.abc import Callable
+
 import gradio as gr
 
 from engine.studio import Studio
+from webui.endpoints import Endpoints, called, words
 from webui.pages import Page, pages
 from webui.view import Node, View, h
 
@@ -33,6 +36,16 @@ name, = studio.keep(job)
 before, = studio.sample("tiny", [3])
 after, = studio.sample("tiny", [3], [name])
 """
+OVER_HTTP = """\
+from gradio_client import Client
+
+client = Client("http://127.0.0.1:7860")
+run = client.predict(seeds="3", api_name="/erase_seeds")
+print(client.predict(run=run, api_name="/wait"))
+client.predict(run=run, api_name="/keep")
+before, = client.predict(seeds="3", erasures=[], api_name="/sample")
+after, = client.predict(seeds="3", api_name="/sample")
+"""
 
 
 def build(studio: Studio, demo: gr.Blocks) -> None:
@@ -44,6 +57,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
                 "Lethe makes an image generator forget: a feature such as glasses, or one person's face.",
                 cls="lead",
             ),
+            h("p", h("a", "Take the two-minute tour", href="./?tour"), " over the pages, at any time."),
         ]
     )
     View(
@@ -58,16 +72,7 @@ def build(studio: Studio, demo: gr.Blocks) -> None:
             cls="cards halves",
         )
     )
-    View(
-        section(
-            "From a script",
-            [
-                h("p", "Everything on these pages goes through one class, so a script can do it too. On the command "
-                  "line, ", h("code", "python app.py --help"), " lists the same journeys."),
-                h("pre", h("code", SCRIPT), tabindex="0"),
-            ],
-        )
-    )  # fmt: skip
+    View(section("From a script", scripts()))
 
 
 def section(title: str, body: object) -> Node:
@@ -104,6 +109,28 @@ def privacy() -> Node:
         h("li", "An erasure made for one person points at that person's face: treat the file as personal data."),
         h("li", "Your runs and labels belong to this browser, or to your name if this studio asks for one."),
     )
+
+
+def scripts() -> list[Node]:
+    listed = Endpoints.listed()
+    said = [
+        part for name, fn in listed.items() for part in (h("dt", h("code", called(name, fn))), h("dd", *marked(fn)))
+    ]
+    return [
+        h("p", "Everything on these pages goes through one class, so a script can do it too. On the command line, ",
+          h("code", "python app.py --help"), " lists the same journeys."),
+        h("pre", h("code", SCRIPT), tabindex="0"),
+        h("p", "Over HTTP this server answers to named endpoints, with its password if it asks for one. Pictures and "
+          "photos travel as base64 text, and a photo is never written to the disk."),
+        h("pre", h("code", OVER_HTTP), tabindex="0"),
+        h("details", h("summary", f"All {len(listed)} endpoints"), h("dl", *said, cls="endpoints")),
+    ]  # fmt: skip
+
+
+def marked(fn: Callable) -> list[Node | str]:
+    """What an endpoint's docstring says, with its `names` as code."""
+    parts = words(fn).split("`")
+    return [h("code", part) if index % 2 else part for index, part in enumerate(parts) if part]
 
 
 pages["help"] = Page("Help", "help", 90, build)
