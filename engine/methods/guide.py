@@ -12,8 +12,9 @@ that random faces keep from 0.97 to 0.86 and erased no more. The published metho
 The codes of two photos of one person have little in common (cosine 0.29 in standard deviations, 18 people; strangers
 0.08), so a change that is exact at one photo hardly reaches the next. The photo's mirror image is a second one: with
 it, on five people, other photos' likeness fell from 0.69 to 0.43 and to 0.37 where it goes 1.5 times as far. How far it
-goes is limited by how far random faces would stray (`stray`): with 1.5 and 3.2, on eight other people, the likeness left
-was 0.51 (0.72 without the mirror), but LPIPS of random faces 0.046 and up to 0.057; the defaults leave room below 0.05.
+goes is limited by how far random faces would stray (`stray`): with 1.5 and 3.2, on eight other people, the likeness
+left was 0.51 (0.72 without the mirror), but LPIPS of random faces 0.046 and up to 0.057; the defaults leave room
+below 0.05.
 """
 
 import copy
