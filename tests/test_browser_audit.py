@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.browser import go, open_page, settle
+from tests.browser import Server, go, open_page, settle
 
 pytestmark = pytest.mark.browser
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make install-dev)")
@@ -12,6 +12,14 @@ from playwright.sync_api import expect  # noqa: E402
 
 expect.set_options(timeout=60_000)
 LONG = 240_000  # ms, on a busy machine
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """One of its own: nothing is erased there yet."""
+    made = Server(tmp_path_factory.mktemp("data"), "--base", "tiny")
+    yield made
+    made.close()
 
 
 def erase_and_keep(page, url):
