@@ -83,7 +83,7 @@ class Guide:
     spread: float = knob(0.4, "how far around the person neighbours go along, in mean radii", min=0, max=3)
     neighbours: int = knob(2, "neighbours per step", min=0, max=16)
     others: int = knob(4, "random faces per step that must not change", min=0, max=32)
-    reach: float = knob(1.25, "how many times as far as the photo its mirror image goes, at most", min=0, max=4)
+    reach: float = knob(1.0, "how many times as far as the photo its mirror image goes, at most", min=0, max=4)
     stray: float = knob(3.0, "how far random faces may move with it, in standard deviations", min=0, max=100)
     shrink: float = knob(0.1, "how much the redirection distrusts rare directions of the latent space", min=0, max=10)
     adjacency_weight: float = knob(1.0, "weight of the adjacency loss", min=0, max=100, advanced=True)
