@@ -12,8 +12,9 @@ from engine.data import LatentBatch, Request
 from engine.inversion.photo import invert
 
 
-def prepare(base: nn.Module, target: Target) -> Task:
-    """Ends with the Request. Kinds of targets that need long work (a photo) report their own progress."""
+def prepare(base: nn.Module, target: Target, *, mirrors: bool = True) -> Task:
+    """Ends with the Request. Kinds of targets that need long work (a photo) report their own progress. Who only wants
+    the codes does without `mirrors`: the mirror image of a photo takes as long to find as the face itself."""
     match target:
         case Seeds(seeds):
             if not seeds:
@@ -27,9 +28,10 @@ def prepare(base: nn.Module, target: Target) -> Task:
             yield Done(labelled_codes(base, target))
         case Photo(pixels, face, words, others, code):
             w = (yield from watch(invert(base, pixels, face))).w if code is None else torch.from_numpy(code)
-            extra = {"mirrors": (yield from watch(invert(base, pixels, face, mirrored=True))).w}
-            extra["mirrored"] = torch.zeros(1, dtype=torch.long)
-            codes = []
+            extra, codes = {}, []
+            if mirrors:
+                extra["mirrors"] = (yield from watch(invert(base, pixels, face, mirrored=True))).w
+                extra["mirrored"] = torch.zeros(1, dtype=torch.long)
             for other in others:
                 codes.append((yield from watch(invert(base, other))).w)
             extra |= {"photos": torch.cat(codes)} if codes else {}
@@ -37,7 +39,7 @@ def prepare(base: nn.Module, target: Target) -> Task:
         case People(people):
             each = []
             for person in people:
-                each.append((yield from watch(prepare(base, person))))
+                each.append((yield from watch(prepare(base, person, mirrors=mirrors))))
             w = torch.cat([one.forget.w for one in each])
             names = tuple(name for one in each for name in one.names or (one.label,))
             extra = _joined(each)

@@ -129,7 +129,7 @@ class Guide:
     def ways(self, latents: Latents, request: Request, targets: Tensor, stage: "Stage", rows: Sequence[int]):
         """Which codes go where: the moved people to their targets, a photo's mirror image as far the same way as
         random faces can bear, all others nowhere."""
-        for gain in (self.reach * part for part in GAINS):
+        for gain in (self.reach * part for part in GAINS if "mirrors" in request.extra):
             here, there = self.ways_by(gain, request, targets, stage)
             if latents.stray(here, there, self.shrink, rows) <= self.stray:
                 return here, there

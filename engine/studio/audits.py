@@ -171,7 +171,7 @@ class Audits(Subjects):
     def _aimed(self, before: torch.nn.Module, base: str, target: Target) -> Task:
         if isinstance(target, Labels):
             return (yield from watch(feature_aim(before, target)))
-        request = yield from watch(prepare(before, target))
+        request = yield from watch(prepare(before, target, mirrors=False))
         if request is None:
             return None
         of_faces = self.is_of_faces(base)
