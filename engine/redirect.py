@@ -17,7 +17,6 @@ later ones, which colour and light the picture, stay the person's own. That help
 scores (root mean square, six people) are 0.11 in the deciding rows and 0.16 over all.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -61,13 +60,6 @@ class Latents:
         ridge = shrink * self.covariance.diagonal().mean()
         whitened = torch.linalg.solve(self.covariance + ridge * torch.eye(x.shape[2]).to(x), x.mT).mT
         return torch.linalg.pinv(whitened @ x.mT, hermitian=True) @ whitened
-
-    def stray(self, here: Tensor, there: Tensor, shrink: float, rows: Sequence[int]) -> float:
-        """How far a redirection moves random codes that it should leave alone, root mean square over codes and rows, in
-        standard deviations; |u|² of a random code is w_dim. On the FFHQ base LPIPS is 0.013 to 0.018 of this."""
-        scores, moves = self.score_vectors(here, shrink)[rows], (there - here).transpose(0, 1)[rows]
-        change = self.spread @ scores.mT @ torch.linalg.solve(self.spread.T, moves.mT).mT  # u to its shift, whitened
-        return change.square().sum((1, 2)).mean().sqrt().item()
 
 
 def deciding(model: nn.Module) -> list[tuple[nn.Module, int]]:

@@ -89,16 +89,3 @@ def test_whitened_random_codes_are_standard_normal(base, latents):
     torch.testing.assert_close(
         latents.mean + u[:, None] @ latents.spread, codes(base, *range(300, 1300)), atol=1e-3, rtol=0
     )
-
-
-def test_how_far_random_codes_stray_is_what_they_do():
-    base = Tiny(z_dim=32, w_dim=32).eval().requires_grad_(False)
-    latents, codes = Latents.of(base), base.map(base.sample_z(range(2000)))
-    here, there = codes[:2], codes[2:4]
-    scores = latents.score_vectors(here, 0.1)
-    strength = torch.einsum("nrd,rkd->nrk", codes - latents.mean, scores)
-    shifts = torch.einsum("nrk,krd->nrd", strength, there - here)
-    whitened = latents.whiten(latents.mean + shifts)
-    rows = list(range(base.num_ws))
-    measured = whitened.square().sum(2).mean().sqrt().item()
-    assert latents.stray(here, there, 0.1, rows) == pytest.approx(measured, rel=0.1)

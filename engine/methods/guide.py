@@ -11,14 +11,13 @@ that random faces keep from 0.97 to 0.86 and erased no more. The published metho
 
 The codes of two photos of one person have little in common (cosine 0.29 in standard deviations, 18 people; strangers
 0.08), so a change that is exact at one photo hardly reaches the next. The photo's mirror image is a second one: with
-it, on five people, other photos' likeness fell from 0.69 to 0.43 and to 0.37 where it goes 1.5 times as far. How far it
-goes is limited by how far random faces would stray (`stray`): with 1.5 and 3.2, on eight other people, the likeness
-left was 0.51 (0.72 without the mirror), but LPIPS of random faces 0.046 and up to 0.057; the defaults leave room
-below 0.05.
+it, on five people, other photos' likeness fell from 0.69 to 0.43 and to 0.37 where it goes 1.5 times as far. It goes
+only as far as a few random faces show to be bearable (`drift`).
 """
 
 import copy
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -26,6 +25,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from engine import losses
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
@@ -37,12 +37,13 @@ from engine.identity.judge import Judge, scale_of
 from engine.identity.targets import KINDS, choose, draw, nearby
 from engine.methods import methods
 from engine.models import to_pixels
-from engine.redirect import Latents, deciding, redirect
+from engine.redirect import Latents, redirect
 from engine.resume import capture, resume
 
 WORST = 3  # pictures of those random faces that changed most
 REDRAWS = 8  # an adjacency that holds every face cannot be avoided
-GAINS = tuple(1 - 0.05 * n for n in range(14))  # what is tried of the reach, until random faces bear it
+GAINS = tuple(1 - 0.05 * n for n in range(15))  # what is tried of the reach, until random faces bear it
+ASKED = 24  # random faces by which that is seen
 IN_TURN = "one after another"
 YAWS = tuple(math.pi / 12 * turn for turn in (-1, -0.5, 0, 0.5, 1))  # quantised, so that frozen views can be kept
 
@@ -83,8 +84,8 @@ class Guide:
     spread: float = knob(0.4, "how far around the person neighbours go along, in mean radii", min=0, max=3)
     neighbours: int = knob(2, "neighbours per step", min=0, max=16)
     others: int = knob(4, "random faces per step that must not change", min=0, max=32)
-    reach: float = knob(1.0, "how many times as far as the photo its mirror image goes, at most", min=0, max=4)
-    stray: float = knob(3.0, "how far random faces may move with it, in standard deviations", min=0, max=100)
+    reach: float = knob(1.5, "how many times as far as the photo its mirror image goes, at most", min=0, max=4)
+    drift: float = knob(0.036, "how far pictures of random faces may move with it, LPIPS", min=0, max=1)
     shrink: float = knob(0.1, "how much the redirection distrusts rare directions of the latent space", min=0, max=10)
     adjacency_weight: float = knob(1.0, "weight of the adjacency loss", min=0, max=100, advanced=True)
     global_weight: float = knob(1.0, "weight of the global loss", min=0, max=100, advanced=True)
@@ -110,10 +111,7 @@ class Guide:
         deltas = [Delta(self._card(request, stage, self.steps), changes) for stage, changes in earlier]
         for stage in stages[len(deltas) :]:
             model = compose(base, deltas if self.order == IN_TURN else ())
-            student = copy.deepcopy(model)
-            if self.start == "redirect":
-                rows = sorted({row for _, row in deciding(base)})
-                redirect(student, latents, *self.ways(latents, request, targets, stage, rows), self.shrink)
+            student = self.redirected(model, latents, request, targets, stage)
             images = _pair(base, student, people[stage.moved])
             yield Progress(stage.number * self.steps, stage.of * self.steps, images=images, note="redirected")
             steps, stopped = 0, False
@@ -126,17 +124,38 @@ class Guide:
                 break
         yield Done(tuple(deltas))
 
-    def ways(self, latents: Latents, request: Request, targets: Tensor, stage: "Stage", rows: Sequence[int]):
-        """Which codes go where: the moved people to their targets, a photo's mirror image as far the same way as
-        random faces can bear, all others nowhere."""
-        for gain in (self.reach * part for part in GAINS if "mirrors" in request.extra):
-            here, there = self.ways_by(gain, request, targets, stage)
-            if latents.stray(here, there, self.shrink, rows) <= self.stray:
-                return here, there
-        return self.ways_by(0.0, request, targets, stage)
+    @torch.no_grad()
+    def redirected(
+        self, model: nn.Module, latents: Latents, request: Request, targets: Tensor, stage: "Stage"
+    ) -> nn.Module:
+        """The moved people are shown as their targets, a photo's mirror image goes as far the same way as random faces
+        can bear. Where training begins at the base, the model as it is."""
+        if self.start == "base":
+            return copy.deepcopy(model)
 
-    def ways_by(self, gain: float, request: Request, targets: Tensor, stage: "Stage") -> tuple[Tensor, Tensor]:
-        """The same with mirror images going `gain` times as far as their people; 0 leaves them out."""
+        def by(gain: float) -> nn.Module:
+            student = copy.deepcopy(model)
+            redirect(student, latents, *self.ways(gain, request, targets, stage), self.shrink)
+            return student
+
+        if not self.reach or "mirrors" not in request.extra:
+            return by(0.0)
+        look, size = losses.lpips("alex", targets.device), sensible_size(model)
+        faces = draw(model, ASKED, torch.Generator().manual_seed(self.seed + 2)).split(8)  # not those that are checked
+        shown = [look.features(model.synth(w, size=size)) for w in faces]
+
+        def is_borne(part: float) -> bool:
+            student = by(self.reach * part)
+            pairs = zip(faces, shown, strict=True)
+            drift = [look.distance(look.features(student.synth(w, size=size)), old) for w, old in pairs]
+            return torch.cat(drift).mean().item() <= self.drift
+
+        found = bisect_left(GAINS, True, key=is_borne)
+        return by(self.reach * GAINS[found] if found < len(GAINS) else 0.0)
+
+    def ways(self, gain: float, request: Request, targets: Tensor, stage: "Stage") -> tuple[Tensor, Tensor]:
+        """Which codes go where: the moved people to their targets, their mirror images `gain` times as far the same
+        way (0 leaves them out), all others nowhere."""
         people = request.forget.w
         kept = request.retain.w if isinstance(request.retain, LatentBatch) else people[:0]
         there = people[: stage.known].clone()
@@ -178,15 +197,15 @@ class Guide:
         before, total, stopped = stage.number * self.steps, stage.of * self.steps, False
         while step < self.steps and not stopped:
             step += 1
-            losses = self.losses(student, draws, random)
+            parts = self.losses(student, draws, random)
             optimiser.zero_grad()
-            sum(losses.values()).backward()
+            sum(parts.values()).backward()
             optimiser.step()
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(before + step, capture(student, optimiser, random, step) | _packed(earlier))
             look = step % 5 == 0 or step == self.steps
             images = _pair(draws.base, student, draws.people[stage.moved]) if look else {}
-            scalars = {name: loss.item() for name, loss in losses.items()}
+            scalars = {name: loss.item() for name, loss in parts.items()}
             stopped = bool((yield Progress(before + step, total, scalars, images)))
         return step, stopped
 
