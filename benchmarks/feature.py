@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--features", default="glasses,bangs,beard,hat")
     parser.add_argument("--labels", type=int, default=400, help="samples labelled (default 400)")
     parser.add_argument("--seeds", type=int, default=2000, help="samples judged (default 2000)")
+    parser.add_argument("--fewer-seeds", type=int, default=600, help="samples judged of the other methods")
     parser.add_argument("--attacked", type=int, default=32, help="codes attacked; 0 leaves the attack out")
     parser.add_argument("--published-steps", type=int, default=150, help="steps of the printed recipe (default ours)")
     parser.add_argument("--methods", default="ours,published,naive")
@@ -51,7 +52,8 @@ def main() -> None:
     labels = label(base, args.labels)
     print("## Features of faces\n")
     print(
-        f"{args.labels} labels by the second net, {args.seeds} fresh samples judged, psi 1, {os.cpu_count()} cores.\n"
+        f"{args.labels} labels by the second net; {args.seeds} fresh samples judged of ours, {args.fewer_seeds} of",
+        f"the other methods; psi 1, {os.cpu_count()} cores.\n",
     )
     print_preview(labels[names[0]])
     afters, times = {}, {}
@@ -60,10 +62,7 @@ def main() -> None:
         for title in args.methods.split(","):
             key = f"{name}: {title}"
             afters[key], times[key] = erase(base, target, method(title, args.published_steps))
-    dtype = devices.quick_type(base.w_avg.device)
-    check = FeatureCheck(face_jury(), seeds=args.seeds, distances=True, dtype=dtype)
-    verdicts = result(check.run_all(base, afters, {key: key.split(":")[0] for key in afters}))
-    print_verdicts(verdicts, times)
+    print_verdicts(judge(base, afters, args.seeds, args.fewer_seeds), times)
     if args.attacked:
         print_attacks(base, {key: model for key, model in afters.items() if "naive" not in key}, args.attacked)
 
@@ -117,6 +116,16 @@ def erase(base: nn.Module, target: Labels, method) -> tuple[nn.Module, float]:
         elif isinstance(event, Progress) and event.step % 50 == 0 and event.step:
             print(f"<!-- {target.name} {type(method).__name__} {event.step} {dict(event.scalars)} -->", flush=True)
     return compose(base, deltas).eval(), time.perf_counter() - started
+
+
+def judge(base: nn.Module, afters: dict[str, nn.Module], seeds: int, fewer: int) -> dict[str, dict]:
+    """The verdicts, in the order of the models; fewer samples for the methods we only compare with."""
+    dtype, verdicts = devices.quick_type(base.w_avg.device), {}
+    for is_ours, count in ((True, seeds), (False, fewer)):
+        part = {key: model for key, model in afters.items() if key.endswith("ours") == is_ours}
+        check = FeatureCheck(face_jury(), seeds=count, distances=True, dtype=dtype)
+        verdicts |= result(check.run_all(base, part, {key: key.split(":")[0] for key in part}))
+    return {key: verdicts[key] for key in afters}
 
 
 def print_verdicts(verdicts: dict, times: dict[str, float]) -> None:

@@ -1,7 +1,11 @@
 """The identity page with a generator of faces: from a photo file to a kept erasure, in a real browser."""
 
+import base64
+
 import numpy as np
 import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
 from PIL import Image
 
 from engine import assets
@@ -50,6 +54,15 @@ def arrive(page, site):
     expect(page.locator("#people input:enabled")).to_have_count(6, timeout=A_WHILE)
 
 
+def erase_quickly(page):
+    page.get_by_role("button", name="Settings").click()
+    settle(page)
+    page.get_by_label("Quick").check()
+    settle(page)
+    page.get_by_role("button", name="Erase this person").click()
+    expect(page.locator("[data-state=done]")).to_be_visible(timeout=A_WHILE)
+
+
 def test_a_photo_without_a_face_is_refused_in_words_and_of_two_faces_one_is_picked(browser, site, faces):
     with open_page(browser, site.url) as page:
         arrive(page, site)
@@ -75,12 +88,7 @@ def test_a_photo_is_erased_checked_and_kept_and_the_numbers_are_the_engines(brow
         expect(page.locator("#strip .new img")).not_to_have_attribute("src", before, timeout=A_WHILE)
         page.get_by_label("The opposite face").check()
         expect(page.locator("#strip .new img")).to_have_attribute("src", before, timeout=A_WHILE)
-        page.get_by_role("button", name="Settings").click()
-        settle(page)
-        page.get_by_label("Quick").check()
-        settle(page)
-        page.get_by_role("button", name="Erase this person").click()
-        expect(page.locator("[data-state=done]")).to_be_visible(timeout=A_WHILE)
+        erase_quickly(page)
         expect(page.locator("#verdict .metric")).to_have_count(3)
         row = JobLog(Store(site.data).database).rows()[0]
         verdict = row.result["verdict"]
@@ -108,15 +116,23 @@ def test_two_people_are_erased_in_one_run_and_the_page_tells_who_is_forgotten_af
                 page.get_by_role("button", name="Add another person").click()
                 expect(page.locator("#also label")).to_have_count(1, timeout=A_WHILE)
         page.get_by_label("One after another").check()
-        page.get_by_role("button", name="Settings").click()
-        settle(page)
-        page.get_by_label("Quick").check()
-        settle(page)
-        page.get_by_role("button", name="Erase this person").click()
-        expect(page.locator("[data-state=done]")).to_be_visible(timeout=A_WHILE)
+        erase_quickly(page)
         people = JobLog(Store(site.data).database).rows()[0].result["verdict"]["people"]
         cells = page.locator("#verdict .matrix td")
         expect(cells).to_have_text([f"{value:.2f}" for row in people["matrix"] for value in row])
         assert people["matrix"][0][1] > 0.9 > 0.2 > max(people["matrix"][1])
         page.get_by_role("button", name="Keep", exact=True).click()
         expect(page.locator(".status")).to_contain_text("Kept, and applied")
+
+
+def test_a_script_erases_the_second_face_of_a_photo_that_it_sends(site, faces):
+    client = Client(site.url, verbose=False)
+    photo = base64.b64encode((faces / "two.jpg").read_bytes()).decode()
+    settings = {"checked": 8}
+    run = client.predict(photo=photo, face=2, words="Bob", settings=settings, api_name="/erase_person")
+    ended = client.predict(run=run, api_name="/wait")
+    assert ended["state"] == "done" and ended["result"]["verdict"]["is_stranger"], ended
+    (name,) = client.predict(run=run, api_name="/keep")
+    assert {"name": name, "request": "Bob"}.items() <= client.predict(api_name="/erasures")[0].items()
+    with pytest.raises(AppError, match="face 3: this photo shows 2"):
+        client.predict(photo=photo, face=3, api_name="/erase_person")

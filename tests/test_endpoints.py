@@ -124,6 +124,14 @@ def test_tasks_are_learned_forgotten_and_restored(ask):
     assert [row["event"] for row in ask("tasks", session="over-http")["matrix"]] == ["learn", "forget", "restore"]
 
 
+def test_classes_leave_as_a_deposit_and_come_back(ask):
+    run = ask("deposit", classes=["zero", "two"], data="digits", settings={"steps": 60, "dreams": 64})
+    ended = ask("wait", run=run)
+    assert ended["state"] == "done", ended
+    table = ask("withdraw", run=run)["table"]
+    assert table["target"]["Dep"] < table["recovered"]["Dep"] - 20
+
+
 def test_the_example_goes_through_on_a_running_studio(server, tmp_path):
     script = [sys.executable, str(ROOT / "examples/over_http.py"), server.url]
     told = subprocess.run(script, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -66,10 +66,10 @@ class FeatureCheck:
         for start in range(0, self.seeds, self.batch):
             seeds = numbers[start : start + self.batch]
             w = before.map(before.sample_z(seeds), psi=self.psi)
-            old = self._picture(before, w)
-            known = {"old": self.jury.sees(old).cpu(), "seed": torch.tensor(list(seeds))}
+            old = self._look(self._picture(before, w))
+            known = {"old": old.seen, "old features": old.features, "seed": torch.tensor(list(seeds))}
             for name, after in afters.items():
-                rows[name].append(known | self._compare(old, self._picture(after, w)))
+                rows[name].append(known | self._compare(old, self._look(self._picture(after, w))))
             done = min(start + self.batch, self.seeds)
             if (yield Progress(done, self.seeds, note="checking the result")):
                 break
@@ -83,12 +83,18 @@ class FeatureCheck:
             return model.synth(w, size=side).float()
 
     @torch.no_grad()
-    def _compare(self, old: Tensor, new: Tensor) -> dict[str, Tensor]:
-        seen = {"new": self.jury.sees(new).cpu(), "pixels": (old - new).abs().mean((1, 2, 3)).cpu()}
+    def _look(self, pictures: Tensor) -> "Looked":
+        percept = losses.lpips("alex", pictures.device).features(pictures) if self.has_lpips else ()
+        pooled = features.pooled(pictures).cpu() if self.distances else torch.zeros(len(pictures), 0)
+        return Looked(pictures, self.jury.sees(pictures).cpu(), pooled, percept)
+
+    @torch.no_grad()
+    def _compare(self, old: "Looked", new: "Looked") -> dict[str, Tensor]:
+        pixels = (old.pictures - new.pictures).abs().mean((1, 2, 3))
+        seen = {"new": new.seen, "new features": new.features, "pixels": pixels.cpu()}
         if self.has_lpips:
-            seen["lpips"] = losses.lpips("alex", old.device)(old, new).cpu()
-        if self.distances:
-            seen |= {"old features": features.pooled(old).cpu(), "new features": features.pooled(new).cpu()}
+            look = losses.lpips("alex", pixels.device)
+            seen["lpips"] = look.distance(new.percept, old.percept).cpu()
         return seen
 
     def _verdict(self, seen: Mapping[str, Tensor], feature: str | None) -> dict[str, Any]:
@@ -119,6 +125,16 @@ class FeatureCheck:
         if self.distances:
             verdict["FD-eff"] = set_distance(seen["old features"], seen["new features"], lacking)
         return verdict
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Pictures with what is asked of them, so that those of the version before are asked once."""
+
+    pictures: Tensor
+    seen: Tensor
+    features: Tensor
+    percept: tuple[Tensor, ...]
 
 
 def set_distance(old: Tensor, new: Tensor, clean: Tensor) -> dict[str, float]:
