@@ -1,11 +1,14 @@
 """Erasing a feature from VAEs, heavy digits by a ruler and glasses by the judge: `python -m benchmarks.feature_vae`.
 
 Digits: a sample is heavy when its ink, the mean of the picture, is among the top tenth of 2,000 samples; the ruler both
-labels and judges, and cannot be wrong. Faces: the second attribute net labels, the judge counts.
+labels and judges, and cannot be wrong. Faces: the second attribute net labels and the judge counts, at the threshold at
+which it sees glasses as often as the labels do. On these blurred faces the two nets often disagree, so what the
+labelling net itself still sees stands beside it.
 """
 
 import argparse
 import time
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -20,6 +23,7 @@ from engine.methods.ascent import Ascent
 from engine.methods.feature import Feature
 from engine.requests import labelled_codes
 
+Judge = Callable[[torch.Tensor], torch.Tensor]  # pictures to bool
 FRESH = 1_000_000
 
 
@@ -35,33 +39,44 @@ def ink(pictures: torch.Tensor) -> torch.Tensor:
 def heavy_digits():
     base = bases["digits-vae"].load().eval().requires_grad_(False)
     gate = ink(drawn(base, range(50_000, 52_000))).quantile(0.9)
-    return "digits-vae: heavy strokes", base, lambda pictures: ink(pictures) > gate, None
+    return "digits-vae: heavy strokes", base, {"the ruler": lambda pictures: ink(pictures) > gate}
 
 
 def glasses_on_faces():
     base, column = bases["faces-vae"].load().eval().requires_grad_(False), NAMES.index("glasses")
-    labeller, judge = attribute_net("second"), attribute_net("judge")
-    return "faces-vae: glasses", base, lambda x: labeller.sees(x)[:, column], lambda x: judge.sees(x)[:, column]
+    labeller, judge = (attribute_net(name) for name in ("second", "judge"))
+    some = drawn(base, range(50_000, 52_000)).split(100)
+    with torch.no_grad():
+        share = torch.cat([labeller.sees(part)[:, column] for part in some]).double().mean().item()
+        gate = torch.cat([judge.logits(part)[:, column] for part in some]).quantile(1 - share)
+    judges = {"the labelling net": lambda x: labeller.sees(x)[:, column]}
+    judges["the judge"] = lambda x: judge.logits(x)[:, column] > gate
+    return "faces-vae: glasses", base, judges
 
 
-def measure(title: str, base: nn.Module, labeller, judge, labels: int, seeds: int) -> None:
-    judge = judge or labeller
-    has = labeller(drawn(base, range(labels)))
+@torch.no_grad()
+def counted(judge: Judge, pictures: torch.Tensor) -> torch.Tensor:
+    return torch.cat([judge(part) for part in pictures.split(100)])
+
+
+def measure(title: str, base: nn.Module, judges: dict[str, Judge], labels: int, seeds: int) -> None:
+    """The first of the judges labels."""
+    has = counted(next(iter(judges.values())), drawn(base, range(labels)))
     target = Labels(title.split(": ")[1], *(tuple((has == side).nonzero()[:, 0].tolist()) for side in (True, False)))
     fresh = range(FRESH, FRESH + seeds)
     old = drawn(base, fresh)
-    before = judge(old)
-    for name, method in (("ours", Feature()), ("published", Feature(**PUBLISHED)), ("naive", Ascent())):
+    for method, knobs in (("ours", Feature()), ("published", Feature(**PUBLISHED)), ("naive", Ascent())):
         started = time.perf_counter()
-        after = compose(base, result(method.run(base, labelled_codes(base, target)))).eval()
+        after = compose(base, result(knobs.run(base, labelled_codes(base, target)))).eval()
         spent, new = time.perf_counter() - started, drawn(after, fresh)
-        shows = judge(new)
-        shares = Share(int(before.sum()), seeds), Share(int(shows.sum()), seeds)
-        moved = (new - old)[~before].abs().mean().item() / 2
-        was, now = (share.plain() for share in shares)
-        gone = f"{100 * removed(*shares):.1f}" if was["count"] else "-"
-        cells = f"{was['share']:.1f} | {now['share']:.2f} ({now['low']:.2f} to {now['high']:.2f}) | {gone}"
-        print(f"| {title} | {name} | {cells} | {100 * moved:.2f} | {spent:.0f} |", flush=True)
+        for name, judge in judges.items():
+            before, shows = counted(judge, old), counted(judge, new)
+            shares = Share(int(before.sum()), seeds), Share(int(shows.sum()), seeds)
+            moved = (new - old)[~before].abs().mean().item() / 2
+            was, now = (share.plain() for share in shares)
+            gone = f"{100 * removed(*shares):.1f}" if was["count"] else "-"
+            cells = f"{was['share']:.1f} | {now['share']:.2f} ({now['low']:.2f} to {now['high']:.2f}) | {gone}"
+            print(f"| {title} | {method} | {name} | {cells} | {100 * moved:.2f} | {spent:.0f} |", flush=True)
 
 
 PUBLISHED = {**Feature.presets["As published"], "steps": 150}
@@ -73,8 +88,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2000)
     args = parser.parse_args()
     print(f"## Features of VAEs\n\n{args.labels} labels, {args.seeds} fresh samples.\n")
-    print("| what | method | before % | after % (95 %) | removed % | others' pixels moved, % of the range | s |")
-    print("|---|---|---|---|---|---|---|")
+    print("| what | method | counted by | before % | after % (95 %) | removed % | others' pixels moved, % | s |")
+    print("|---|---|---|---|---|---|---|---|")
     for part in (heavy_digits, glasses_on_faces):
         measure(*part(), args.labels, args.seeds)
 

@@ -58,7 +58,7 @@ class Guide:
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "Quick": {"checked": 40},
         "Balanced": {},
-        "Thorough": {"distance": 1.0, "checked": 400},  # further away; much further, a photo's opposite is no face
+        "Thorough": {"drift": 0.042, "checked": 400},  # more of their other photos, at a price to everyone
         "As published": {
             "start": "base",
             "steps": 1000,
