@@ -1,24 +1,49 @@
 """GUIDE's training step as its published code takes it, on any of our generators: the yardstick of `guide_step`.
 
 One sample at a time; features and picture by two passes; everything of the frozen side made anew; LPIPS of both
-pictures; a recogniser whose weights ask for gradients; one backward pass over the sum. The formulas are ours.
+pictures; a recogniser whose weights ask for gradients; one backward pass over the sum. StyleGAN2 and EG3D run as their
+published code writes them, other generators as ours do. The formulas of the losses are ours, and LPIPS is the small
+one for both.
 """
 
 import copy
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks import eg3d_reference, stylegan2_reference
 from engine import losses
 from engine.faces.recogniser_a import recogniser_a
+from engine.generators.eg3d import EG3D
+from engine.generators.stylegan2 import StyleGAN2
 from engine.methods.guide import Guide
 
 
-class PublishedStep:
-    """`loss` of the same codes as one step of ours looks at: the people, their neighbours, then random faces."""
+def features_of(model: nn.Module, w: Tensor) -> Tensor:
+    match model:
+        case EG3D():
+            return eg3d_reference.planes_of(model, w)
+        case StyleGAN2():
+            return stylegan2_reference.render(model, w, model.sizes[0])[0]
+    return model.features(w)
 
-    def __init__(self, knobs: Guide, base: nn.Module, size: int) -> None:
-        self.knobs, self.base, self.size = knobs, base, size
+
+def picture_of(model: nn.Module, w: Tensor, size: int, yaw: float = 0.0) -> Tensor:
+    match model:
+        case EG3D():
+            return eg3d_reference.picture_of(model, w, size, yaw)
+        case StyleGAN2():
+            return stylegan2_reference.render(model, w, size)[1]
+    return model.synth(w, size=size)
+
+
+class PublishedStep:
+    """`loss` of the same codes as one step of ours looks at: the people, their neighbours, then random faces. Pictures
+    are made at the side `made` and looked at, area-downscaled, at the side `size`."""
+
+    def __init__(self, knobs: Guide, base: nn.Module, size: int, made: int) -> None:
+        self.knobs, self.base, self.size, self.made = knobs, base, size, made
         self.percept = losses.lpips("alex", base.w_avg.device)
         self.recognise = copy.deepcopy(recogniser_a(base.w_avg.device)).requires_grad_(True)
 
@@ -34,16 +59,19 @@ class PublishedStep:
         return sum(weight * torch.cat(part).mean() for part, weight in parts if part)
 
     def reconstruction(self, student: nn.Module, mine: Tensor, theirs: Tensor, yaw: float) -> Tensor:
-        inner = student.features(mine)
+        inner = features_of(student, mine)
         with torch.no_grad():
-            frozen = self.base.features(theirs)
+            frozen = features_of(self.base, theirs)
         features = (inner - frozen).square().flatten(1).mean(1)
         percept, picture, target = self.perceptual(student, mine, theirs, yaw)
         alike = torch.cosine_similarity(self.recognise.of_ffhq(picture), self.recognise.of_ffhq(target))
         return self.knobs.feature_weight * features + percept + self.knobs.identity_weight * (1 - alike)
 
     def perceptual(self, student: nn.Module, mine: Tensor, theirs: Tensor, yaw: float) -> tuple[Tensor, Tensor, Tensor]:
-        picture = student.synth(mine, size=self.size, yaw=yaw)
+        picture = self.picture(student, mine, yaw)
         with torch.no_grad():
-            target = self.base.synth(theirs, size=self.size, yaw=yaw)
+            target = self.picture(self.base, theirs, yaw)
         return self.percept(picture, target), picture, target
+
+    def picture(self, model: nn.Module, w: Tensor, yaw: float) -> Tensor:
+        return F.adaptive_avg_pool2d(picture_of(model, w, self.made, yaw), self.size)

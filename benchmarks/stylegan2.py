@@ -5,18 +5,15 @@ pass gives gradients for the codes and for every parameter of the synthesis netw
 """
 
 import argparse
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks import stylegan2_reference
+from benchmarks.memory import alone, peak
 from engine.generators import architectures
 
 CONFIG = {"z_dim": 512, "c_dim": 0, "w_dim": 512, "img_resolution": 256, "img_channels": 3}
@@ -62,10 +59,7 @@ def seconds(work: str, maker: str, model: nn.Module, w: Tensor) -> float:
 def peak_memory(work: str, maker: str, batch: int) -> float:
     """MiB of resident memory that one call adds to a fresh process with the model in it."""
     model, w = build(batch)
-    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    WORK[work](maker, model, w)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / unit
+    return peak(lambda: WORK[work](maker, model, w))
 
 
 def compare(work: str, threads: int, rounds: int, model: nn.Module, w: Tensor, memory: dict) -> str:
@@ -92,8 +86,7 @@ def main() -> None:
     print("| work | threads | reference s | ours s | ratio | spread | reference MiB | ours MiB |")
     print("|---|---|---|---|---|---|---|---|")
     for work in WORK:
-        with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
-            memory = {maker: pool.submit(peak_memory, work, maker, options.batch).result() for maker in MAKERS}
+        memory = {maker: alone(peak_memory, work, maker, options.batch) for maker in MAKERS}
         for threads in options.threads:
             print(compare(work, threads, options.rounds, model, w, memory), flush=True)
     ours, reference = (forward(maker, model, w[:2]) for maker in MAKERS)

@@ -12,15 +12,28 @@ from torch import Tensor, nn
 
 def synthesise(model: nn.Module, w: Tensor) -> Tensor:
     """The picture of codes [n, num_ws, w_dim] with the stored noise."""
-    x = image = None
-    for _, block, rows in model.synthesis.blocks():
-        codes = w[:, rows]
-        const = block.const.repeat(len(w), 1, 1, 1) if block.first else None
-        x = styled(block.conv0, x, codes[:, 0], up=True) if const is None else const
-        x = styled(block.conv1, x, codes[:, -2], up=False)
-        y = colours(block.torgb, x, codes[:, -1])
-        image = y if image is None else resample(image, block.resample_filter, up=2, pads=(2, 1)) + y
-    return image
+    return render(model, w, model.size)[1]
+
+
+def render(model: nn.Module, w: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Features and picture at one of the model's sizes."""
+    x = image = features = None
+    for side, block, rows in model.synthesis.blocks():
+        x = block.const.repeat(len(w), 1, 1, 1) if block.first else x
+        x, image = run_block(block, x, image, w[:, rows])
+        features = x if side == model.sizes[0] else features
+        if side == size:
+            return features, image
+    raise AssertionError("every offered size is the side of a block")
+
+
+def run_block(block: nn.Module, x: Tensor, image: Tensor | None, codes: Tensor) -> tuple[Tensor, Tensor]:
+    x = x if block.first else styled(block.conv0, x, codes[:, 0], up=block.up)
+    x = styled(block.conv1, x, codes[:, -2], up=False)
+    y = colours(block.torgb, x, codes[:, -1])
+    if image is not None:
+        y = y + (resample(image, block.resample_filter, up=2, pads=(2, 1)) if block.up else image)
+    return x, y
 
 
 def styled(layer: nn.Module, x: Tensor, w: Tensor, *, up: bool) -> Tensor:

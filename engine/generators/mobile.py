@@ -34,19 +34,21 @@ class Style(nn.Linear):
         return super().forward(w) * self.gain
 
 
-class Noise(nn.Module):
-    """What follows every conv: its bias, the stored noise and a leaky ReLU, in place on the fresh map."""
+class Noisy(nn.Module):
+    """What every conv adds to its product: its bias and the stored noise."""
 
     def __init__(self, channels: int, side: int) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(channels))
         self.register_buffer("noise", torch.zeros(side, side, 1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.leaky_relu_(x.add_(self.noise), 0.2)
+    @property
+    def offset(self) -> Tensor:
+        """[places, channels]: given to a matrix product as what it adds to, it costs no pass over the map."""
+        return self.noise.flatten(0, 1) + self.bias
 
 
-class First(Noise):
+class First(Noisy):
     """The learnt constant and the one dense modulated 3x3 conv, at 4 px."""
 
     def __init__(self, channels: int, w_dim: int) -> None:
@@ -57,11 +59,11 @@ class First(Noise):
 
     def forward(self, w: Tensor) -> Tensor:
         x = self.const * self.style(w)[..., None, None]
-        x = F.conv2d(x, self.weight, self.bias, padding=1).permute(0, 2, 3, 1)
-        return super().forward(x.contiguous())  # [n, 4, 4, c]
+        x = F.conv2d(x, self.weight, padding=1).flatten(2).mT + self.offset
+        return F.leaky_relu_(x, 0.2).unflatten(1, (4, 4))  # [n, 4, 4, c]
 
 
-class Separable(Noise):
+class Separable(Noisy):
     """Style, depthwise 3x3, 1x1. The style scales the 1x1's inputs, which is the same as scaling the depthwise's."""
 
     def __init__(self, inputs: int, channels: int, side: int, w_dim: int) -> None:
@@ -74,8 +76,9 @@ class Separable(Noise):
         n, side, _, inputs = x.shape
         x = F.conv2d(x.permute(0, 3, 1, 2), self.depth, padding=1, groups=inputs).permute(0, 2, 3, 1)
         point = self.point * self.style(w)[:, None]  # [n, c, inputs]
-        x = torch.baddbmm(self.bias, x.reshape(n, side * side, inputs), point.mT)
-        return super().forward(x.view(n, side, side, -1))
+        x = torch.baddbmm(self.offset, x.reshape(n, side * side, inputs), point.mT)
+        # In place before the view is taken: in place on a view, the backward pass would copy the whole map.
+        return F.leaky_relu_(x, 0.2).unflatten(1, (side, side))
 
 
 class Block(nn.Module):

@@ -38,9 +38,10 @@ class Afar(nn.Module):
         depth = self.depth + spread @ conv.depth.detach() @ spread.mT
         x = F.conv2d(x.permute(0, 3, 1, 2), depth, padding=1, groups=inputs).permute(0, 2, 3, 1)
         point = conv.point.detach() * self.gain[:, None] * frozen(conv.style, w)[:, None]
-        x = torch.baddbmm(self.shift + conv.bias.detach(), x.reshape(n, side * side, inputs), point.mT)
-        noise = F.avg_pool2d(conv.noise.permute(2, 0, 1), len(conv.noise) // side)
-        return F.leaky_relu_(x.view(n, side, side, -1).add_(noise.permute(1, 2, 0)), 0.2)
+        noise = F.avg_pool2d(conv.noise.permute(2, 0, 1), len(conv.noise) // side).flatten()[:, None]
+        offset = noise + self.shift + conv.bias.detach()
+        x = torch.baddbmm(offset, x.reshape(n, side * side, inputs), point.mT)
+        return F.leaky_relu_(x, 0.2).unflatten(1, (side, side))
 
 
 class Preview(nn.Module):

@@ -138,6 +138,33 @@ def importance_depths(depths: Tensor, weights: Tensor, u: Tensor) -> Tensor:
     return (start + (u - low) / width * (end - start)).unflatten(0, depths.shape[:-1])
 
 
+def see(
+    planes: Tensor,
+    decode: Decoder,
+    origins: Tensor,
+    directions: Tensor,
+    depths: Tensor,
+    u: Tensor,
+    options: Rendering,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Colours and depths along rays, from coarse depths and the draws of finer ones; nearest and farthest depth."""
+
+    def look(depths: Tensor) -> tuple[Tensor, Tensor]:
+        points = origins[:, :, None] + depths[..., None] * directions[:, :, None]
+        features = sample_planes(planes, points.flatten(1, 2), options.box_warp).mean(1)
+        colours, sigma = decode(features)
+        return colours.unflatten(1, depths.shape[1:]), sigma.unflatten(1, depths.shape[1:])
+
+    colours, sigma = look(depths)
+    if options.depth_resolution_importance:
+        more = importance_depths(depths, march_weights(sigma, depths), u)
+        seen = look(more)
+        colours, sigma = torch.cat([colours, seen[0]], 2), torch.cat([sigma, seen[1]], 2)
+        depths = torch.cat([depths, more], 2)
+    colour, depth = march(colours, sigma, depths, white_back=options.white_back)
+    return colour, depth, depths.amin(), depths.amax()
+
+
 def render(
     planes: Tensor, decode: Decoder, origins: Tensor, directions: Tensor, options: Rendering, draws: Draws
 ) -> tuple[Tensor, Tensor]:
@@ -151,31 +178,14 @@ def render(
     samples = options.depth_resolution + options.depth_resolution_importance
     coarse = coarse_depths(origins, directions, options, draws.depth.expand(n, -1, -1))
     fine = draws.importance.expand(n, -1, -1)
-
-    def look(planes: Tensor, origins: Tensor, directions: Tensor, depths: Tensor) -> tuple[Tensor, Tensor]:
-        points = origins[:, :, None] + depths[..., None] * directions[:, :, None]
-        features = sample_planes(planes, points.flatten(1, 2), options.box_warp).mean(1)
-        colours, sigma = decode(features)
-        return colours.unflatten(1, depths.shape[1:]), sigma.unflatten(1, depths.shape[1:])
-
-    def part(planes: Tensor, origins: Tensor, directions: Tensor, depths: Tensor, u: Tensor):
-        colours, sigma = look(planes, origins, directions, depths)
-        if options.depth_resolution_importance:
-            more = importance_depths(depths, march_weights(sigma, depths), u)
-            seen = look(planes, origins, directions, more)
-            colours, sigma = torch.cat([colours, seen[0]], 2), torch.cat([sigma, seen[1]], 2)
-            depths = torch.cat([depths, more], 2)
-        colour, depth = march(colours, sigma, depths, white_back=options.white_back)
-        return colour, depth, depths.amin(), depths.amax()
-
     parts = []
     for rows in torch.arange(rays).split(max(1, POINTS // (n * samples))):
         here = slice(int(rows[0]), int(rows[-1]) + 1)
-        inputs = planes, origins[:, here], directions[:, here], coarse[:, here], fine[:, here]
+        inputs = planes, decode, origins[:, here], directions[:, here], coarse[:, here], fine[:, here], options
         if torch.is_grad_enabled():
-            parts.append(checkpoint(part, *inputs, use_reentrant=False, preserve_rng_state=False))
+            parts.append(checkpoint(see, *inputs, use_reentrant=False, preserve_rng_state=False))
         else:
-            parts.append(part(*inputs))
+            parts.append(see(*inputs))
     colour, depth, nearest, farthest = zip(*parts, strict=True)
     bounds = torch.stack(nearest).amin(), torch.stack(farthest).amax()  # of the whole batch, as published
     return torch.cat(colour, 1), torch.cat(depth, 1).clamp(*bounds)

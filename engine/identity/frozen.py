@@ -11,14 +11,12 @@ from engine import losses
 
 @dataclass(frozen=True)
 class View:
-    """What the losses compare: inner features, LPIPS features and the recogniser's vector, one row per code."""
+    """What the losses compare: inner features, LPIPS features and the recogniser's vector, one row per code. A glance
+    has the LPIPS features alone."""
 
     features: Tensor
     percept: tuple[Tensor, ...]
     vector: Tensor
-
-    def detach(self) -> "View":
-        return View(self.features.detach(), tuple(part.detach() for part in self.percept), self.vector.detach())
 
     @staticmethod
     def join(views: Sequence["View"]) -> "View":
@@ -34,10 +32,11 @@ class Eye:
         self.size, self.percept = size, losses.lpips("alex", device)
         self.recognise = losses.identity if with_identity else None
 
-    def look(self, model: nn.Module, w: Tensor, yaw: float = 0.0) -> View:
+    def look(self, model: nn.Module, w: Tensor, yaw: float = 0.0, *, glance: bool = False) -> View:
         features, image = model.render(w, size=self.size, yaw=yaw)
-        vector = self.recognise(image) if self.recognise else image.new_zeros(len(w), 1)
-        return View(features, self.percept.features(image), vector)
+        nothing = image.new_zeros(len(w), 1)
+        vector = self.recognise(image) if self.recognise and not glance else nothing
+        return View(nothing if glance else features, self.percept.features(image), vector)
 
     def distances(self, a: View, b: View) -> tuple[Tensor, Tensor, Tensor]:
         """Per code: feature MSE, LPIPS, 1 - cosine."""
@@ -53,17 +52,22 @@ class Frozen:
         self.model, self.eye = model, eye
         self._kept: dict[object, View] = {}
 
+    @property
+    def count(self) -> int:
+        """How many are kept."""
+        return len(self._kept)
+
     @torch.no_grad()
-    def views(self, keys: Sequence[object | None], w: Tensor, yaw: float = 0.0) -> View:
+    def views(self, keys: Sequence[object | None], w: Tensor, yaw: float = 0.0, *, glance: bool = False) -> View:
         """One view per code; a key of None is looked at anew and not kept. Kept views are taken one by one, so that
         they have the same bits whatever else was asked for: a resumed run must not differ."""
         if all(key is None for key in keys):
-            return self.eye.look(self.model, w, yaw)
-        return View.join([self._view(key, code[None], yaw) for key, code in zip(keys, w, strict=True)])
+            return self.eye.look(self.model, w, yaw, glance=glance)
+        return View.join([self._view(key, code[None], yaw, glance) for key, code in zip(keys, w, strict=True)])
 
-    def _view(self, key: object | None, w: Tensor, yaw: float) -> View:
+    def _view(self, key: object | None, w: Tensor, yaw: float, glance: bool) -> View:
         if key is None:
-            return self.eye.look(self.model, w, yaw)
-        if (key, yaw) not in self._kept:
-            self._kept[key, yaw] = self.eye.look(self.model, w, yaw)
-        return self._kept[key, yaw]
+            return self.eye.look(self.model, w, yaw, glance=glance)
+        if (key, yaw, glance) not in self._kept:
+            self._kept[key, yaw, glance] = self.eye.look(self.model, w, yaw, glance=glance)
+        return self._kept[key, yaw, glance]

@@ -105,7 +105,7 @@ class Feature:
         scalars, streak = watcher.check(smoothed), 0
         while step < self.steps and streak < IN_A_ROW:
             step += 1
-            losses = self._step(student, optimiser, lessons, eye, random, step)
+            losses = self.step(student, optimiser, lessons, eye, random, step)
             _average(smoothed, student, max(1 - self.smooth, 1 / step))
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(step, capture(student, optimiser, random, step) | _weights(smoothed))
@@ -140,7 +140,7 @@ class Feature:
             seed=self.seed,
         )
 
-    def _step(
+    def step(
         self,
         student: nn.Module,
         optimiser: torch.optim.Optimizer,
@@ -149,10 +149,11 @@ class Feature:
         random: torch.Generator,
         step: int,
     ) -> dict[str, float]:
+        """One step of the optimiser; gives the losses before it."""
         for group in optimiser.param_groups:  # warm up, then fall to a twentieth
             fall = 0.525 + 0.475 * math.cos(math.pi * step / self.steps)
             group["lr"] = self.lr * min(1.0, step / WARM_UP) * fall
-        codes, goal, forget = self._draw(lessons, random)
+        codes, goal, forget = self.draw(lessons, random)
         picture = eye.pictures(student, codes)[1]
         pixels, structure = (picture - goal).abs().mean((1, 2, 3)), structure_distance(picture, goal)
         unlearn, percep = pixels[forget].sum() / len(codes), structure[forget].sum() / len(codes)
@@ -165,7 +166,8 @@ class Feature:
         optimiser.step()
         return {"unlearn": unlearn.item(), "percep": percep.item(), "recon": recon.item()}
 
-    def _draw(self, lessons: Lessons, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def draw(self, lessons: Lessons, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Codes, what to show for them, and which of them are to forget."""
         if not self.even:
             return lessons.draw_mixed(self.batch, random)
         pushed = round(self.pushes * self.batch)

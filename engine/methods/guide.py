@@ -18,7 +18,7 @@ only as far as a few random faces show to be bearable (`drift`).
 import copy
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -197,15 +197,16 @@ class Guide:
         before, total, stopped = stage.number * self.steps, stage.of * self.steps, False
         while step < self.steps and not stopped:
             step += 1
-            parts = self.losses(student, draws, random)
             optimiser.zero_grad()
-            sum(parts.values()).backward()
+            scalars = {}
+            for name, loss in self.losses(student, draws, random):
+                loss.backward()
+                scalars[name] = loss.item()
             optimiser.step()
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(before + step, capture(student, optimiser, random, step) | _packed(earlier))
             look = step % 5 == 0 or step == self.steps
             images = _pair(draws.base, student, draws.people[stage.moved]) if look else {}
-            scalars = {name: loss.item() for name, loss in parts.items()}
             stopped = bool((yield Progress(before + step, total, scalars, images)))
         return step, stopped
 
@@ -237,21 +238,26 @@ class Guide:
         """From where this step looks; a flat picture has one side only."""
         return YAWS[int(torch.randint(len(YAWS), (), generator=random))] if model.is_3d else 0.0
 
-    def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> dict[str, Tensor]:
-        """Local, adjacency and global loss of one step, from one pass of the student over all codes."""
+    def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> Iterator[tuple[str, Tensor]]:
+        """Local, adjacency and global loss of one step, each from a pass of its own over its codes: whoever goes
+        backward through one before asking for the next holds the graph of few codes only."""
         yaw = self.yaw(student, random)
         keys, here, there = draws.step(random)
-        seen = draws.eye.look(student, here, yaw)
-        features, percept, identity = draws.eye.distances(seen, draws.frozen.views(keys, there, yaw))
-        rec = self.feature_weight * features + percept + self.identity_weight * identity
         people, near = len(draws.people), len(draws.people) + self.neighbours
         reduce = torch.sum if self.reduction == "sum" else torch.mean
-        parts = {"local": rec[:people].mean()}
-        if self.neighbours:
-            parts["adjacency"] = self.adjacency_weight * reduce(rec[people:near])
-        if self.others:
-            parts["global"] = self.global_weight * reduce(percept[near:])
-        return parts
+        parts = {
+            "local": (slice(people), 1.0, torch.mean),
+            "adjacency": (slice(people, near), self.adjacency_weight, reduce),
+            "global": (slice(near, None), self.global_weight, reduce),
+        }
+        for name, (part, weight, reduction) in parts.items():
+            if keys[part]:
+                glance = name == "global"
+                seen = draws.eye.look(student, here[part], yaw, glance=glance)
+                known = draws.frozen.views(keys[part], there[part], yaw, glance=glance)
+                features, percept, identity = draws.eye.distances(seen, known)
+                rec = self.feature_weight * features + percept + self.identity_weight * identity
+                yield name, weight * reduction(percept if glance else rec)
 
 
 @dataclass(frozen=True)
