@@ -328,7 +328,8 @@ def plot(curve: list[tuple[float, ...]], high: float) -> None:
             place = {"fontsize": 7, "xytext": (3, 3), "textcoords": "offset points"}
             axes.annotate(f"d {point[0]:g}", (point[1], point[column]), **place)
     axes.axhline(high, color="grey", linestyle=":")
-    axes.annotate("three of four strangers are below", (axes.get_xlim()[0], high), fontsize=7, color="grey")
+    words = {"fontsize": 7, "color": "grey", "ha": "right", "va": "bottom"}
+    axes.annotate("three of four strangers are below", (axes.get_xlim()[1], high), **words)
     axes.set_xlabel("random faces kept")
     axes.set_ylabel("likeness left")
     axes.legend()
