@@ -134,7 +134,7 @@ def test_training_that_breaks_or_collapses_is_stopped_with_a_way_out(tiny, red):
     broken.synthesis["rgb"].weight.fill_(torch.nan)
     optimiser = torch.optim.Adam(editable(broken))
     with pytest.raises(UserError, match="lower lr"):
-        method._step(broken, optimiser, lessons, eye, torch.Generator().manual_seed(0), 1)
+        method.step(broken, optimiser, lessons, eye, torch.Generator().manual_seed(0), 1)
     grey.synthesis["rgb"].weight.mul_(0.01)
     with pytest.raises(UserError, match="collapsed"):
         Watcher(tiny, eye, found.sights, held_out, lessons, found.share).check(grey)
