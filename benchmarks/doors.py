@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from benchmarks import hostile
 from engine.core.errors import UserError
 from engine.core.joblog import State
 from engine.core.targets import Seeds
 from engine.datasets import datasets
 from engine.faces.photo import open_photo
+from engine.generators import architectures
 from engine.masks import vault
 from engine.studio import READY, Studio
+from tests import published
 from webui.feature.files import taken
 
 LONGEST = 600  # letters of a sentence that somebody would read
@@ -56,7 +56,8 @@ class Outcome:
 class Doors:
     """One studio with a run, labels, a deposit and a forgotten task, so that every door has its good file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, bomb: int = 1 << 28) -> None:
+        """A `bomb` unfolds to so many bytes."""
         self.folder, self.outside = folder, folder / "outside"
         self.inbox = folder / "inbox"
         for place in (self.outside, self.inbox):
@@ -77,7 +78,7 @@ class Doors:
             "list of pictures": self._read_list,
         }
         self.good = self._good_files()
-        self.built = self._built_files()
+        self.built = self._built_files(bomb)
         self.before, self.count = self._everything(), 0
 
     def close(self) -> None:
@@ -101,14 +102,13 @@ class Doors:
         photos = [hostile.picture(kind) for kind in ("JPEG", "PNG", "WEBP")]
         run = studio.export_run(self.run, scrap.with_suffix(".zip"), owner=OWNER).read_bytes()
         model = studio.export("tiny", [], scrap.with_suffix(".safetensors")).read_bytes()
-        torch.save(studio.models.base("tiny").state_dict(), scrap)
         labels = [studio.labels_text("tiny", "hat", kind, owner=OWNER).encode() for kind in ("json", "csv")]
         good = {
             "photo": photos,
             "picture for a classifier": photos,
             "labels": labels,
             "run": [run],
-            "model": [model, scrap.read_bytes()],
+            "model": [model, *published_models()],
             "deposit": [studio.deposit_file(self.deposit).read_bytes()],
             "vault": [studio.task_vault(self.session, 0).read_bytes()],
             "data set": [hostile.good_dataset()],
@@ -120,8 +120,8 @@ class Doors:
             path.unlink()
         return good
 
-    def _built_files(self) -> dict[str, dict[str, bytes]]:
-        pictures, archives = hostile.odd_pictures(), hostile.odd_archives(self.outside)
+    def _built_files(self, bomb: int) -> dict[str, dict[str, bytes]]:
+        pictures, archives = hostile.odd_pictures(bomb), hostile.odd_archives(self.outside, bomb)
         pickles, texts = hostile.odd_pickles(self.outside), hostile.odd_texts()
         labels = json.loads(self.good["labels"][0])
         model, deposit, kept = (self.good[door][0] for door in ("model", "deposit", "vault"))
@@ -133,11 +133,11 @@ class Doors:
             "photo": pictures | texts,
             "picture for a classifier": pictures | texts,
             "labels": hostile.odd_labels(labels) | texts,
-            "run": archives | texts | hostile.odd_runs(self.good["run"][0]),
+            "run": archives | texts | hostile.odd_runs(self.good["run"][0], pictures),
             "model": pickles | archives | odd_model | hostile.odd_models(model) | texts,
             "deposit": odd_deposit | hostile.odd_deposits(deposit) | pickles | texts,
             "vault": odd_vault | hostile.odd_vaults(kept, lambda card: vault._seal(card, tensors)) | pickles | texts,
-            "data set": hostile.odd_datasets(self.outside) | archives | texts,
+            "data set": hostile.odd_datasets(self.outside, bomb) | archives | texts,
             "folder of pictures": pictures | texts,
             "published data set": hostile.odd_idx() | texts,
             "list of pictures": hostile.odd_lists() | texts,
@@ -252,6 +252,15 @@ class Doors:
             datasets["cub200"].load(birds)
         finally:
             shutil.rmtree(birds)
+
+
+def published_models() -> list[bytes]:
+    """A small StyleGAN2 as its authors pickle it, and its weights as torch saves and saved them."""
+    settings = {"z_dim": 8, "c_dim": 0, "w_dim": 8, "img_resolution": 8, "img_channels": 3, "channel_base": 64}
+    settings |= {"channel_max": 8, "mapping_kwargs": {"num_layers": 1}}
+    state = architectures["stylegan2"](**settings).state_dict()
+    whole = {"G": None, "D": None, "G_ema": published.network(published.tree(state), settings)}
+    return [published.dump(whole), published.torch_save(state), published.torch_save(state, archive=False)]
 
 
 def forget_peak() -> int:

@@ -1,8 +1,8 @@
 """Damaged and hostile files, made from a seed: good files that were spoilt, and files that were built to do harm.
 
-`spoilt(good, number, random)` is one of the many ways in which a good file goes wrong. `built(name, outside)` are whole
-files for one kind of door (see `doors.py`); what they would write or run lies in the folder `outside`, so that a
-protection that fails is seen there and harms nothing else.
+`spoilt(good, number, random)` is one of the many ways in which a good file goes wrong. The functions `odd_...` give
+whole files for one kind of door (see `doors.py`) by what they are; a `bomb` says how many bytes they unfold to. What
+they would write or run lies in the folder `outside`, so that a protection that fails is seen there and harms nothing.
 """
 
 import gzip
@@ -22,7 +22,6 @@ import torch
 from PIL import Image
 from safetensors.torch import save
 
-BOMB = 1 << 28  # bytes that a bomb of some hundred kB unfolds to
 DEPTH = 100_000
 
 Random = randomness.Random
@@ -105,13 +104,13 @@ def zipped(files: Mapping[str, bytes], *, pressed: bool = True) -> bytes:
     return made.getvalue()
 
 
-def zip_bomb(name: str, head: bytes = b"") -> bytes:
+def zip_bomb(name: str, size: int, head: bytes = b"") -> bytes:
     """Written in portions: the bomb must not go off here."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open(name, "w") as entry:
         entry.write(head)
-        for _ in range(BOMB >> 22):
-            entry.write(bytes(1 << 22))
+        for _ in range(size >> 20):
+            entry.write(bytes(1 << 20))
     return made.getvalue()
 
 
@@ -151,18 +150,18 @@ def picture(kind: str, size: tuple[int, int] = (64, 48), **options: object) -> b
     return made.getvalue()
 
 
-def odd_pictures() -> dict[str, bytes]:
-    huge = png(50_000, 50_000)
+def odd_pictures(bomb: int) -> dict[str, bytes]:
+    side = int((bomb / 4.3) ** 0.5)  # with four bytes a pixel it unfolds to nearly so many bytes
     return {
-        "header of 2,500 million pixels": huge,
+        "header of 2,500 million pixels": png(50_000, 50_000),
         "header of 4,000 million pixels a side": png(2**31 - 1, 2**31 - 1),
         "header without pixels": png(0, 0),
         "header of one row of 64 million": png(64_000_000, 1),
-        "bomb of 144 million pixels": png(12_000, 12_000, whole=True, colour=0),
-        "bomb of 63 million pixels with alpha": png(7_900, 7_900, whole=True, colour=6),
-        "bomb of 63 million pixels of 16 bits": png(7_900, 7_900, whole=True, colour=0, depth=16),
-        "text chunk that unfolds": _png_with(b"zTXt", b"x\0\0" + zlib.compress(bytes(BOMB), 1)),
-        "colour profile that unfolds": _png_with(b"iCCP", b"x\0\0" + zlib.compress(bytes(BOMB), 1)),
+        "bomb of grey pixels": png(3 * side // 2, 3 * side // 2, whole=True, colour=0),
+        "bomb of pixels with alpha": png(side, side, whole=True, colour=6),
+        "bomb of pixels of 16 bits": png(side, side, whole=True, colour=0, depth=16),
+        "text chunk that unfolds": _png_with(b"zTXt", b"x\0\0" + zlib.compress(bytes(bomb), 1)),
+        "colour profile that unfolds": _png_with(b"iCCP", b"x\0\0" + zlib.compress(bytes(bomb), 1)),
         "GIF named as a photo": picture("GIF"),
         "BMP named as a photo": picture("BMP"),
         "TIFF named as a photo": picture("TIFF"),
@@ -293,7 +292,7 @@ def odd_labels(good: Mapping[str, object]) -> dict[str, bytes]:
     return odd
 
 
-def odd_archives(outside: Path) -> dict[str, bytes]:
+def odd_archives(outside: Path, bomb: int) -> dict[str, bytes]:
     """Zips and their like that reach out of their folder, unfold without end, or lie."""
     reaching = [
         "../escaped", "../../escaped", "../../../../../../escaped", f"{outside}/escaped", "pictures/../../../escaped",
@@ -302,13 +301,13 @@ def odd_archives(outside: Path) -> dict[str, bytes]:
     odd = {f"zip that reaches {name!r}"[:60]: zipped({"run.json": b"{}", name: b"out"}) for name in reaching}
     odd |= {
         "zip of nothing": zipped({}),
-        "zip bomb": zip_bomb("run.json", b'{"a":"'),
-        "zip bomb as a picture": zip_bomb("pictures/000001-before.webp"),
+        "zip bomb": zip_bomb("run.json", bomb, b'{"a":"'),
+        "zip bomb as a picture": zip_bomb("pictures/000001-before.webp", bomb),
         "zip with a link": zip_with_a_link("deltas/0.safetensors", str(outside)),
         "zip that lies of its size": zip_that_lies("run.json", b"{}" * 40, 2**31),
         "zip in a zip": zipped({"run.json": zipped({"run.json": b"{}"})}),
         "zip of 20,000 files": zipped({f"pictures/{n:06d}-x.webp": b"" for n in range(20_000)}, pressed=False),
-        "gzip bomb": gzip.compress(bytes(BOMB), 1),
+        "gzip bomb": gzip.compress(bytes(bomb), 1),
         "tar that reaches out": _tar(outside),
     }
     return odd
@@ -347,7 +346,7 @@ def odd_pickles(outside: Path) -> dict[str, bytes]:
     return odd
 
 
-def odd_runs(good: bytes) -> dict[str, bytes]:
+def odd_runs(good: bytes, pictures: Mapping[str, bytes]) -> dict[str, bytes]:
     """The zip of a good run with one of its parts in another's place."""
     with zipfile.ZipFile(io.BytesIO(good)) as file:
         files = {name: file.read(name) for name in file.namelist()}
@@ -383,7 +382,7 @@ def odd_runs(good: bytes) -> dict[str, bytes]:
     odd = {
         f"run whose {what}": zipped(files | {"run.json": json.dumps(told).encode()}) for what, told in records.items()
     }
-    for what, content in {**odd_pictures(), "a text": b"text"}.items():
+    for what, content in {**pictures, "a text": b"text"}.items():
         odd[f"run whose picture is {what}"] = zipped(files | {picture_name: content})
     with_header = odd_safetensors(metadata(files["deltas/0.safetensors"]))
     return odd | {
@@ -398,7 +397,7 @@ def good_dataset() -> bytes:
     return made.getvalue()
 
 
-def odd_datasets(outside: Path) -> dict[str, bytes]:
+def odd_datasets(outside: Path, bomb: int) -> dict[str, bytes]:
     x, y = np.zeros((20, 8, 8, 3), np.uint8), np.arange(20) % 2
     good = {"x_train": x, "y_train": y, "x_test": x, "y_test": y}
 
@@ -409,6 +408,7 @@ def odd_datasets(outside: Path) -> dict[str, bytes]:
 
     header = b"\x93NUMPY\x01\0" + struct.pack("<H", 118)
     huge = b"{'descr': '|u1', 'fortran_order': False, 'shape': (2000000000, 64, 64, 3), }".ljust(117) + b"\n"
+    flat = huge.replace(b"2000000000, 64, 64, 3", f"{bomb},".ljust(21).encode())
     evil = io.BytesIO()
     np.save(evil, np.array([RunsCode(outside / "ran")], dtype=object), allow_pickle=True)
     whole = {f"{name}.npy": _npy(value) for name, value in good.items()}
@@ -434,7 +434,7 @@ def odd_datasets(outside: Path) -> dict[str, bytes]:
         "names of classes that are numbers of pictures": npz(classes=x),
         "array that runs code": zipped({**whole, "x_train.npy": evil.getvalue()}),
         "array that claims 24 TB": zipped({**whole, "x_train.npy": header + huge + bytes(64)}),
-        "array that unfolds": zip_bomb("x_train.npy", header + huge.replace(b"2000000000, 64, 64, 3", b"268435456,")),
+        "array that unfolds": zip_bomb("x_train.npy", bomb, header + flat),
         "array whose header is Python": zipped({**whole, "x_train.npy": header + b"open('/')".ljust(117) + b"\n"}),
         "array whose header is deep": zipped({**whole, "x_train.npy": header + (b"(" * 110).ljust(117) + b"\n"}),
         "one bare array": _npy(x),

@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import Image
 
-from engine.core.errors import DamagedFile, UserError
+from engine.core.errors import DamagedFile, DiskFull, UserError
 from engine.files import atomic, room_for
 
 FORMAT = 1
@@ -84,8 +84,13 @@ def _entries(file: zipfile.ZipFile, free: int) -> list[zipfile.ZipInfo]:
             raise DamagedFile(f"this zip holds {entry.filename[:80]!r}, which is no part of a run; {WAY_OUT}")
         if entry.filename == RECORD and entry.file_size > LARGEST_RECORD:
             raise DamagedFile(f"the record in this zip is larger than any run's; {WAY_OUT}")
-    if sum(entry.file_size for entry in entries) > min(LARGEST, free // 2):
-        raise UserError("this zip unpacks to more than 4 GB, or to more than half of the free disk; free some space")
+    unpacked = sum(entry.file_size for entry in entries)
+    if unpacked > LARGEST:
+        raise UserError("this zip unpacks to more than 4 GB, which no run has; " + WAY_OUT)
+    if unpacked > free // 2:
+        raise DiskFull(
+            "the disk is full, or nearly: this run would take more than half of what is left; free some space"
+        )
     return entries
 
 
