@@ -36,6 +36,7 @@ from webui.pages.feature import FIRST, PSI
 
 BROWSERS, CLICKS, PAUSE = 20, 30, 150  # ms between two clicks of one person
 FILES, BY_SERVER = 1000, 60
+LOOK = 300  # ms between two looks at a page that is waited for; a look in every frame would cost frames
 QUICK = 100  # ms, the median of a click
 LITTLE = 600  # MB that one file may take at its worst
 RUN = "watched by all"
@@ -87,10 +88,10 @@ async def opened(browser, url: str, name: str, job: str):
     page = await context.new_page()
     await page.goto(f"{url}/feature")
     await page.locator(f"[data-job='{job}'] progress").wait_for()
-    await page.wait_for_function(SHOWN, arg=RUN)  # a new page draws what was labelled last
+    await page.wait_for_function(SHOWN, arg=RUN, polling=LOOK)  # a new page draws what was labelled last
     await page.locator("#feature-name").locator("input, textarea").fill(name)
     await page.get_by_role("button", name="Show samples").click()
-    await page.wait_for_function(SHOWN, arg=name)
+    await page.wait_for_function(SHOWN, arg=name, polling=LOOK)
     return page
 
 
@@ -102,13 +103,16 @@ async def visit(page, clicks: int, job: str) -> Visit:
     for box in boxes:
         await page.mouse.click(box["x"] + 12, box["y"] + box["height"] - 8)
         await page.wait_for_timeout(PAUSE)
-    await page.wait_for_function("document.querySelector('#labels .saved').textContent.startsWith('Saved')")
+    await page.wait_for_function(SAVED, polling=LOOK)
     after = await page.locator(f"[data-job='{job}'] progress").get_attribute("value")
     return Visit(await page.evaluate("window.taken"), float(after) > float(before))
 
 
 SHOWN = """(feature) => document.querySelectorAll('#labels .cell').length === 120
     && [...document.querySelectorAll('#content h2')].some((h) => h.textContent.includes(feature))"""
+
+
+SAVED = "document.querySelector('#labels .saved').textContent.startsWith('Saved')"
 
 
 def feature(number: int) -> str:
