@@ -51,6 +51,11 @@ def save_base(
     if path.exists():
         raise UserError(f"there is already a base called {name}; choose another name or delete that one first")
     build(imported.architecture, imported.config, imported.tensors)
+    for tensor_name, tensor in imported.tensors.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise DamagedFile(
+                f"{imported.source.name} holds values at {tensor_name} that are no numbers; fetch it again"
+            )
     original = path.with_suffix(".pkl") if keep_original and imported.kind == "pickle" else None
     if original:
         _copy(imported, original)

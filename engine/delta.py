@@ -93,7 +93,7 @@ def _opened(path: Path) -> Iterator:
     try:
         with safe_open(path, framework="pt") as file:
             yield file
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+    except (SafetensorError, OSError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedFile(f"{path.name} is not a delta of this studio, or was cut off ({error})") from error
 
 

@@ -4,6 +4,7 @@ The header names the classes and the network it belongs to; the file holds no im
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from engine.delta import Card, Delta, digest
 from engine.files import save_tensors
 
 FORMAT = 1
+UNREADABLE = (SafetensorError, OSError, LookupError, TypeError, ValueError, RuntimeError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Deposit:
             delta = Delta(card, unpack(packed, header["shapes"]))
             deposit = cls(delta, header["architecture"], header["deep"])
             assert deposit.classes and deposit.split
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError, AssertionError) as error:
+        except (*UNREADABLE, AssertionError) as error:
             raise DamagedFile(f"{path.name} is not a deposit of this studio, or was damaged ({error})") from error
         return deposit
 
@@ -123,8 +125,10 @@ def unpack(packed: Mapping[str, Tensor], shapes: Mapping[str, list[int]]) -> dic
         if name in packed:
             tensors[name] = packed[name].reshape(shape)
             continue
-        flat = torch.zeros(int(np.prod(shape)))
-        alive = np.unpackbits(packed[f"{name}:pattern"].numpy(), count=flat.numel())
+        pattern, count = packed[f"{name}:pattern"].numpy(), math.prod(shape)
+        if not 0 <= 8 * len(pattern) - count < 8:
+            raise ValueError(f"{name} is said to have {count} weights, and is packed as {len(pattern)} bytes")
+        flat, alive = torch.zeros(count), np.unpackbits(pattern, count=count)
         flat[torch.from_numpy(alive).bool()] = packed[f"{name}:values"]
         tensors[name] = flat.reshape(shape)
     return tensors

@@ -12,27 +12,39 @@ from engine.core.errors import DiskFull, UserError
 
 
 @contextmanager
+def room_for(name: str) -> Iterator[None]:
+    """Whoever writes `name` in this block says it in words when the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DiskFull(f"the disk is full: {name} was not saved; free some space and try again") from error
+
+
+@contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """`with atomic(path) as file:` writes beside `path` and puts it in place only when all went well."""
+    with room_for(path.name):
+        handle, name = _beside(path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def _beside(path: Path) -> tuple[int, str]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with room_for(path.name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise UserError(f"{path.parent} cannot be written to ({error.strerror}); choose another folder") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except OSError as error:
-        Path(name).unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"the disk is full: {path.name} was not saved; free some space and try again") from error
-        raise
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def save_tensors(path: Path, tensors: Mapping, metadata: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -47,11 +48,24 @@ def read(text: str) -> dict[str, Any]:
     try:
         if not text.startswith(MARK):
             found = json.loads(text)
-            return dict(found) | {"labels": list(found["labels"])}
+            return _head(dict(found)) | {"labels": list(found["labels"])}
         head, _, body = text.removeprefix(MARK).partition("\n")
-        return json.loads(head) | {"labels": [_label(row) for row in csv.DictReader(io.StringIO(body))]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"this is not a file of labels ({error}); {WAY_OUT}") from error
+        return _head(json.loads(head)) | {"labels": [_label(row) for row in csv.DictReader(io.StringIO(body))]}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error) as error:
+        raise UserError(f"this is not a file of labels ({str(error)[:200]}); {WAY_OUT}") from error
+
+
+def _head(found: dict[str, Any]) -> dict[str, Any]:
+    """What the file says of its model, each of its kind; what it leaves out is asked for by `check_binding`."""
+    for name, longest in (("base", 64), ("fingerprint", 64), ("latent", 8)):
+        if not isinstance(found.get(name, ""), str) or len(found.get(name, "")) > longest:
+            raise ValueError(f"its {name} is no text of up to {longest} letters")
+    psi, shape = found.get("psi", 1.0), found.get("shape", [])
+    if isinstance(psi, bool) or not isinstance(psi, (int, float)) or not math.isfinite(psi):
+        raise ValueError("its psi is no number")
+    if not isinstance(shape, list) or not all(type(side) is int for side in shape):
+        raise ValueError("its shape is no list of whole numbers")
+    return found
 
 
 def _label(row: Mapping[str, str]) -> dict[str, Any]:

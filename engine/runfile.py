@@ -13,8 +13,8 @@ from typing import Any
 
 from PIL import Image
 
-from engine.core.errors import DamagedFile, UserError
-from engine.files import atomic
+from engine.core.errors import DamagedFile, DiskFull, UserError
+from engine.files import atomic, room_for
 
 FORMAT = 1
 RECORD = "run.json"
@@ -60,9 +60,9 @@ def unpack(path: Path, folder: Path) -> RunFile:
                 ):  # the names are checked; this holds even if they were not
                     raise DamagedFile(f"this zip reaches out of its folder; {WAY_OUT}")
                 target.parent.mkdir(exist_ok=True)
-                with file.open(entry) as source, target.open("wb") as sink:
+                with room_for("this run"), file.open(entry) as source, target.open("wb") as sink:
                     shutil.copyfileobj(source, sink, 1 << 20)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, zlib.error) as error:
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, zlib.error, OSError) as error:
         raise DamagedFile(f"this is not a whole zip of a run; {WAY_OUT}") from error
     pictures = tuple(sorted((folder / "pictures").glob("*")))
     for picture in pictures:
@@ -79,12 +79,18 @@ def _entries(file: zipfile.ZipFile, free: int) -> list[zipfile.ZipInfo]:
     if len(entries) > MOST_FILES or len(set(names)) < len(names) or RECORD not in names:
         raise DamagedFile(f"this zip does not hold one run; {WAY_OUT}")
     for entry in entries:
-        if not NAMES.fullmatch(entry.filename) or entry.flag_bits & 1:
+        known = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        if not NAMES.fullmatch(entry.filename) or entry.flag_bits & 1 or not known:
             raise DamagedFile(f"this zip holds {entry.filename[:80]!r}, which is no part of a run; {WAY_OUT}")
         if entry.filename == RECORD and entry.file_size > LARGEST_RECORD:
             raise DamagedFile(f"the record in this zip is larger than any run's; {WAY_OUT}")
-    if sum(entry.file_size for entry in entries) > min(LARGEST, free // 2):
-        raise UserError("this zip unpacks to more than 4 GB, or to more than half of the free disk; free some space")
+    unpacked = sum(entry.file_size for entry in entries)
+    if unpacked > LARGEST:
+        raise UserError("this zip unpacks to more than 4 GB, which no run has; " + WAY_OUT)
+    if unpacked > free // 2:
+        raise DiskFull(
+            "the disk is full, or nearly: this run would take more than half of what is left; free some space"
+        )
     return entries
 
 
@@ -103,7 +109,7 @@ def _record(path: Path, pictures: set[str]) -> dict[str, Any]:
     try:
         told = json.loads(path.read_bytes())
         if told["format"] != FORMAT:
-            raise UserError(f"this zip has format {told['format']!r}; this version reads format {FORMAT}")
+            raise UserError(f"this zip has format {str(told['format'])[:40]}; this version reads format {FORMAT}")
         params = told["params"]
         target = dict(params["target"])
         found = {
@@ -116,15 +122,15 @@ def _record(path: Path, pictures: set[str]) -> dict[str, Any]:
             "method": _text(params["method"], 64),
             "knobs": dict(params["knobs"]),
             "target": {**target, "kind": _text(target["kind"], 20), "words": _text(target["words"], 300)},
-            "deltas": [_text(name, 64) for name in params["deltas"]],
-            "times": [_moment(told["created"]), *(t and _moment(t) for t in (told["started"], told["finished"]))],
+            "deltas": _texts(params["deltas"], 64),
+            "times": [_moment(told["created"]), *map(_moment_or_none, (told["started"], told["finished"]))],
             "scalars": _numbers(told["scalars"]),
             "events": [(_moment(t), _event(data, pictures)) for t, data in told["events"]],
         }
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         if isinstance(error, UserError):
             raise
-        raise DamagedFile(f"the record in this zip is not a run's ({error}); {WAY_OUT}") from error
+        raise DamagedFile(f"the record in this zip is not a run's ({str(error)[:200]}); {WAY_OUT}") from error
     return found
 
 
@@ -140,7 +146,14 @@ def _event(data: Mapping[str, Any], pictures: set[str]) -> dict[str, Any]:
 def _text(value: Any, longest: int) -> str:
     if not isinstance(value, str) or len(value) > longest:
         raise ValueError(f"a text of up to {longest} letters was expected")
+    value.encode("utf-8")  # refuses halves of letters: JSON can bring them, and no database takes them
     return value
+
+
+def _texts(values: Any, longest: int) -> list[str]:
+    if not isinstance(values, list):
+        raise ValueError("a list was expected")
+    return [_text(value, longest) for value in values]
 
 
 def _one_of(value: Any, known: Sequence[str]) -> str:
@@ -154,6 +167,10 @@ def _moment(stamp: Any) -> float:
     if not 0 <= float(stamp) < 4e9:
         raise ValueError("a moment was expected")
     return float(stamp)
+
+
+def _moment_or_none(stamp: Any) -> float | None:
+    return None if stamp is None else _moment(stamp)
 
 
 def _numbers(values: Any) -> dict[str, float]:

@@ -90,4 +90,11 @@ def face_detector(device: torch.device, min_face: int) -> Any:
     return MTCNN(keep_all=True, min_face_size=min_face, device=device).eval().requires_grad_(False)
 
 
+def published_data(name: str) -> Any:
+    """One of torchvision's readers of published data sets, by its name."""
+    import torchvision.datasets
+
+    return getattr(torchvision.datasets, name)
+
+
 ensure_ops()

@@ -77,7 +77,12 @@ def test_classes_leave_as_a_file_and_come_back_with_it(page, server, tmp_path):
     picture = tmp_path / "own.png"
     Image.fromarray(np.full((40, 30, 3), 90, np.uint8)).save(picture)
     page.locator("#deposit-own input[type=file]").set_input_files(picture)
+    expect(page.get_by_alt_text("Your picture")).to_be_visible()
     expect(answers.nth(0).locator(".says")).to_be_visible()
+    picture.write_bytes(picture.read_bytes()[:60])
+    page.locator("#deposit-own input[type=file]").set_input_files(picture)
+    expect(page.locator("#deposit-refusal")).to_contain_text("This is not an image we can read")
+    expect(answers).to_have_count(0)
 
     page.set_viewport_size({"width": 390, "height": 800})
     settle(page)

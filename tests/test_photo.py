@@ -40,6 +40,13 @@ def test_a_photo_taken_sideways_comes_upright():
     assert pixels[5, 30, 0] > 150 and pixels[75, 30, 2] > 150  # left became top
 
 
+def test_a_large_photo_that_is_reduced_comes_upright_too():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pixels = open_photo(encoded(halves(4400, 2300), "PNG", exif=exif))
+    assert pixels.shape[0] > pixels.shape[1] and pixels[5, 30, 0] > 150 and pixels[-5, 30, 2] > 150
+
+
 def test_transparent_parts_become_white():
     image = halves().convert("RGBA")
     image.putalpha(Image.fromarray(np.repeat(np.array([[0, 255]], np.uint8), 60, 0).repeat(40, 1)))

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -244,25 +243,27 @@ def row(state, **more):
     return SimpleNamespace(**known | times | {"state": state} | more)
 
 
-def story(steps, total=100, every=1.0, **more):
-    told = Story()
+def story(steps, total=100, every=1.0, since=0.0, **more):
+    """As told `since` seconds after its last step."""
+    moments = iter([0.0] * len(steps))
+    told = Story(clock=lambda: next(moments, since))
     for n, step in enumerate(steps, start=1):
         told.feed(n, {"step": step, "total": total, "t": 1000 + every * step, "scalars": {"left": 1 / step}, **more})
     return told
 
 
 def test_time_left_is_hidden_until_five_percent_and_then_a_moving_mean():
-    assert story(range(1, 5)).left(1004) is None
-    assert story(range(1, 11)).left(1010) == pytest.approx(90)
-    late = story([1, 50, *range(51, 91)], every=2.0)
-    assert late.left(1000 + 2 * 90) == pytest.approx(20)
+    assert story(range(1, 5)).left() is None
+    assert story(range(1, 11)).left() == pytest.approx(90)
+    assert story(range(1, 11), since=8.0).left() == pytest.approx(82)
+    assert story([1, 50, *range(51, 91)], every=2.0).left() == pytest.approx(20)
     assert "about 90 s" not in status(row(State.RUNNING), story(range(1, 5)), None)
 
 
 def test_a_new_chapter_has_its_own_clock_and_a_resumed_run_draws_on():
     told = story(range(1, 31))
     told.feed(31, {"step": 1, "total": 50, "note": "erasing", "t": 2000.0})
-    assert told.left(2001) is None and told.share == 0.02
+    assert told.left() is None and told.share == 0.02
     told = story([1, 2, 3, 4, 5])
     told.feed(6, {"step": 3, "total": 100, "t": 5000.0, "scalars": {"left": 9.0}})
     assert told.curves["left"] == [(1, 1.0), (2, 0.5), (3, 9.0)]
@@ -307,12 +308,12 @@ def test_every_state_is_said_in_words_with_the_buttons_that_make_sense(state, mo
 
 def test_stopping_a_long_run_asks_once_more():
     told = story([14], total=60)
-    assert "data-confirm" not in str(job_tree(row(State.RUNNING, started=time.time()), told, {}, "Erasing"))
-    assert "data-confirm" in str(job_tree(row(State.RUNNING, started=time.time() - 61), told, {}, "Erasing"))
+    assert "data-confirm" not in str(job_tree(row(State.RUNNING, started=told.last - 59), told, {}, "Erasing"))
+    assert "data-confirm" in str(job_tree(row(State.RUNNING, started=told.last - 61), told, {}, "Erasing"))
 
 
 def test_the_tab_says_how_far_it_is():
-    tree = str(job_tree(row(State.RUNNING), story(range(1, 43), every=0.5), {}, "Erasing"))
+    tree = str(job_tree(row(State.RUNNING), story(range(1, 43), every=0.5, since=1e6), {}, "Erasing"))
     assert "'data-title': '42% 0:00 · Erasing'" in tree  # told long ago: nothing is left by now
 
 

@@ -93,9 +93,10 @@ class JobPanel:
     # Watching
 
     def _latest(self, request: gr.Request) -> str | None:
-        """The owner's newest run of this page that goes on, was cut off, or waits for a decision."""
+        """The owner's newest run of this page that goes on, was cut off, or waits for a decision. One that came in a
+        zip was never at work here, and has no session."""
         for row in self.studio.runs(owner_of(request)):
-            if self.belongs(row):
+            if row.session and self.belongs(row):
                 return row.id if row.state.is_live or row.state is State.INTERRUPTED or is_undecided(row) else None
         return None
 

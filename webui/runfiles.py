@@ -18,6 +18,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
 from engine.core.errors import UserError
+from engine.files import room_for
 from engine.studio import Studio
 from webui.component import component
 from webui.events import SORRY
@@ -47,7 +48,10 @@ def add_routes(app: FastAPI, studio: Studio, is_welcome: Callable[[Request], boo
         if not is_welcome(request):
             return refusal("log in first", 401)
         try:
-            with tempfile.TemporaryDirectory(dir=studio.store.bases, prefix=".incoming.") as folder:
+            with (
+                room_for("this run"),
+                tempfile.TemporaryDirectory(dir=studio.store.bases, prefix=".incoming.") as folder,
+            ):
                 path = Path(folder) / "run.zip"
                 await receive(request, path)
                 return {"name": await run_in_threadpool(studio.import_run, path, owner=owner_of(request))}

@@ -1,7 +1,6 @@
 """A run drawn from what its log knows: status in words, bar, curves, pairs, and the buttons that make sense now."""
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 
 from engine.core.joblog import Row, State
@@ -26,8 +25,7 @@ def job_tree(
     row: Row, story: Story, pictures: dict[str, str], doing: str, before: int = 0, linked: bool = True
 ) -> Node:
     """Everything the panel shows, from what the log knows."""
-    now = time.time()
-    left = story.left(now) if row.state is State.RUNNING else None
+    left = story.left() if row.state is State.RUNNING else None
     live = {"data_live": "1", "title_": tab_title(row, story, left, doing)} if row.state.is_live else {}
     bar = h("progress", value=f"{story.share:.4f}", max=1, aria_label="done") if row.state.is_live else None
     shown = {name: pictures[file] for name, file in story.images.items() if file in pictures}
@@ -37,7 +35,7 @@ def job_tree(
         h("p", status(row, story, left, before), cls="status", role="status"),
         bar,
         h("div", curves(story), live_pairs(shown, story.images_step), cls="body"),
-        h("div", actions(row, story, now), details_link(row) if linked and not row.state.is_live else None, cls="row"),
+        h("div", actions(row, story), details_link(row) if linked and not row.state.is_live else None, cls="row"),
         cls="card job",
         data_job=row.id,
         data_state=row.state.value,
@@ -88,9 +86,9 @@ def outcome(row: Row) -> str:
     return "Nothing was kept; the model is as it was." if row.state is State.STOPPED else ""
 
 
-def actions(row: Row, story: Story, now: float) -> list[Node]:
+def actions(row: Row, story: Story) -> list[Node]:
     """The buttons that make sense now."""
-    sure = row.started is not None and now - row.started > A_WHILE
+    sure = row.started is not None and story.last - row.started > A_WHILE
     job = {"data_job": row.id}
     match row.state:
         case State.RUNNING if story.total:

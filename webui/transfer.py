@@ -4,7 +4,6 @@ PUT /transfer/NAME?file=x.pkl&licence=...   the file as the body, streamed to di
 GET /transfer/NAME?form=safetensors|pkl     the model with its applied erasures baked in, as a download
 """
 
-import contextlib
 import logging
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
 from engine.core.errors import UserError
+from engine.files import room_for
 from engine.studio import Studio
 from webui import words
 from webui.component import component
@@ -40,9 +40,9 @@ def add_routes(app: FastAPI, studio: Studio, is_welcome: Callable[[Request], boo
             return refusal("log in first", 401)
         try:
             kind = Path(file).suffix.lower()
-            if kind not in KINDS:
-                raise UserError(f"{file}: not a kind of model file we read; use {', '.join(KINDS)}")
-            with tempfile.TemporaryDirectory(dir=studio.store.bases, prefix=".incoming.") as folder:
+            if kind not in KINDS or not file.isprintable():
+                raise UserError(f"{file[:80]!r}: not a kind of model file we read; use {', '.join(KINDS)}")
+            with room_for(file), tempfile.TemporaryDirectory(dir=studio.store.bases, prefix=".incoming.") as folder:
                 path = Path(folder) / f"{Path(file).stem[:60]}{kind}"
                 await receive(request, path)
                 info = await run_in_threadpool(studio.import_base, path, name, licence=licence[:300] or "not stated")
@@ -93,7 +93,7 @@ def refusal(text: str, status: int = 400) -> JSONResponse:
 async def receive(request: Request, path: Path) -> None:
     """Streams the body to a file; too much is refused while it comes, not after."""
     room = min(LARGEST, shutil.disk_usage(path.parent).free - SPARE)
-    with path.open("wb") as target, contextlib.closing(target):
+    with room_for(path.name), path.open("wb") as target:
         async for chunk in request.stream():
             room -= len(chunk)
             if room < 0:

@@ -64,7 +64,7 @@ class Stored:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
             network = classifiers[header["architecture"]](**header["config"])
             network.load_state_dict(tensors)
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (SafetensorError, OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
             raise DamagedFile(f"{path.name} is not a classifier of this studio, or was cut off ({error})") from error
         if digest(tensors) != header["check"]:
             raise DamagedFile(f"{path.name} was changed after it was written; take the original file")

@@ -8,6 +8,7 @@ from engine.commands.identity import read
 from engine.commands.screen import finished_run, table
 from engine.core.errors import UserError
 from engine.core.knobs import preset
+from engine.files import atomic
 
 KNOBS = ("tries", "steps", "retraining", "samples", "seed")
 
@@ -37,7 +38,8 @@ def run(args: Any, open_studio: Any) -> Any:
     row = finished_run(studio, job, owner=owner, quiet=args.json)
     report = studio.audit_report(job, owner=owner)
     if args.report:
-        args.report.write_text(studio.audit_html(job, owner=owner), "utf8")
+        with atomic(args.report) as file:
+            file.write(studio.audit_html(job, owner=owner).encode())
     if args.json:
         return {"run": row.id, **report}
     print_report(report)

@@ -7,6 +7,7 @@ from engine.commands import Verb, verbs
 from engine.commands.screen import finished_run, table
 from engine.core.errors import UserError
 from engine.core.knobs import preset
+from engine.files import atomic
 
 
 def export_arguments(parser: Any) -> None:
@@ -30,7 +31,8 @@ def export(args: Any, open_studio: Any) -> Any:
     path = args.out or Path(f"{args.feature.replace(' ', '-').replace('/', '-')}.json")
     kind = path.suffix.removeprefix(".") or "json"
     text = studio.labels_text(base, args.feature, kind, psi=args.psi, owner=args.owner)
-    path.write_text(text, "utf8")
+    with atomic(path) as file:
+        file.write(text.encode())
     return {"file": str(path)} if args.json else str(path)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.core.errors import UserError
+from engine.core.errors import Busy, DiskFull, UserError
 
 
 @contextmanager
@@ -16,12 +16,12 @@ def connect(path: Path) -> Iterator[sqlite3.Connection]:
         db.row_factory = sqlite3.Row
         db.execute("pragma synchronous = normal")
     except sqlite3.DatabaseError as error:
-        raise UserError(_explain(path, error)) from error
+        raise _explained(path, error) from error
     try:
         with db:
             yield db
     except sqlite3.DatabaseError as error:
-        raise UserError(_explain(path, error)) from error
+        raise _explained(path, error) from error
     finally:
         db.close()
 
@@ -34,11 +34,16 @@ def prepare(path: Path, schema: str) -> None:
         db.executescript(schema)
 
 
-def _explain(path: Path, error: sqlite3.DatabaseError) -> str:
+def _explained(path: Path, error: sqlite3.DatabaseError) -> UserError:
     """Only a file that is really broken may be moved away; everything else would lose what is in it."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return f"{path} is damaged or no database of this studio ({error}); move it away and start again"
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return "the studio's record is busy: another process is writing to it; try again in a moment"
-    return f"the studio's record could not be written ({error}); check the disk, then try again"
+    match (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF:  # the rest of the bits are SQLite's details
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return UserError(f"{path} is damaged or no database of this studio ({error}); move it away and start again")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return Busy("the studio's record is busy: another process is writing to it; try again in a moment")
+        case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+            return DiskFull(
+                f"the disk is full or broken: the studio's record could not be written ({error}); "
+                "free some space and try again"
+            )
+    return UserError(f"the studio's record could not be written ({error}); check the disk, then try again")

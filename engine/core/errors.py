@@ -17,5 +17,9 @@ class Mismatch(UserError):
     """Two things that do not belong together: a delta and another base, a vault and another network."""
 
 
+class Busy(UserError):
+    """Another process holds the studio's record. Nothing is wrong with what was asked; asking again later helps."""
+
+
 class DiskFull(UserError):
     """There is no room to write. What was computed so far can be written later."""

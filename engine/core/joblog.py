@@ -128,8 +128,8 @@ class JobLog:
         return job
 
     def mark(self, job: str, state: State, *, come_from: Sequence[State] = (), **words: Any) -> bool:
-        """Moves a job to a state, only from those named if any are; False if it was in another. `error` and `result`
-        are written only where given."""
+        """Moves a job to a state, only from those named if any are; False if it was in another. `words` are further
+        columns; when it started or finished is now, unless it is among them."""
         now, values = time.time(), {"state": state, "session": self.session or ""}
         if state is State.QUEUED:
             values |= {"started": None, "finished": None}
@@ -147,11 +147,12 @@ class JobLog:
         with self._connect() as db:
             db.execute("update job set result=? where id=?", (json.dumps(result), job))
 
-    def write(self, job: str, data: dict[str, Any]) -> None:
+    def write(self, job: str, data: dict[str, Any], t: float) -> None:
+        """What happened at the run's time `t`."""
         with self._connect() as db:
             db.execute(
                 "insert into event select ?, coalesce(max(n), 0) + 1, ?, ? from event where job = ?",
-                (job, time.time(), json.dumps(data), job),
+                (job, t, json.dumps(data), job),
             )
 
     def events(self, job: str, since: int = 0) -> list[tuple[int, float, dict[str, Any]]]:
@@ -168,8 +169,9 @@ class JobLog:
         return _row(row)
 
     def rows(self, owner: str | None = None, limit: int = 200) -> list[Row]:
+        """Newest first, by the order in which they came: the clock may have been set back meanwhile."""
         with self._connect() as db:
-            query = "select * from job where (? is null or owner=?) order by created desc limit ?"
+            query = "select * from job where (? is null or owner=?) order by rowid desc limit ?"
             return [_row(row) for row in db.execute(query, (owner, owner, limit)).fetchall()]
 
     def place(self, job: str) -> int:
@@ -177,7 +179,7 @@ class JobLog:
         with self._connect() as db:
             query = (
                 "select count(*) from job where state in ('queued','running','stopping') "
-                "and created < (select created from job where id=?)"
+                "and rowid < (select rowid from job where id=?)"
             )
             return db.execute(query, (job,)).fetchone()[0]
 

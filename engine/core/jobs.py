@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
-from engine.core.errors import DiskFull, UserError
+from engine.core.errors import Busy, DiskFull, UserError
 from engine.core.events import Done, Event, Progress, Snapshot, Task
 from engine.core.joblog import JobLog, Row, State
 
@@ -101,42 +101,52 @@ class Runner:
                 self._notify()
 
     def _run(self, job: str, start: Callable[[], Task], finish: Callable[[Any, bool], Any]) -> None:
-        if not self.log.mark(job, State.RUNNING, come_from=[State.QUEUED]):
+        started, begun = time.time(), time.monotonic()
+
+        def now() -> float:
+            """The run's own time: somebody may set the machine's clock while it goes on."""
+            return started + time.monotonic() - begun
+
+        if not self._mark(job, State.RUNNING, come_from=[State.QUEUED], started=started):
             return
         self._notify()
         try:
-            outcome, state = self._drive(job, start())
+            outcome, state = self._drive(job, start(), now)
             if state is not None:
                 kept = None if outcome is None else finish(outcome, state is State.STOPPED)
-                self._conclude(job, state, result=kept)
+                self._conclude(job, state, now(), result=kept)
         except DiskFull as error:  # what is computed can be computed again from the last snapshot
-            self._conclude(job, State.INTERRUPTED, error=str(error))
+            self._conclude(job, State.INTERRUPTED, now(), error=str(error))
         except UserError as error:
-            self._conclude(job, State.FAILED, error=str(error))
+            self._conclude(job, State.FAILED, now(), error=str(error))
         except MemoryError:
             line = "out of memory: close other programs and resume, or try again with a smaller batch"
-            self._conclude(job, State.INTERRUPTED, error=line)
+            self._conclude(job, State.INTERRUPTED, now(), error=line)
         except Exception as error:
             self._trouble(job)
             line = f"something unforeseen went wrong ({type(error).__name__}); the run's folder has the details"
-            self._conclude(job, State.FAILED, error=line)
+            self._conclude(job, State.FAILED, now(), error=line)
 
-    def _conclude(self, job: str, state: State, **words: Any) -> None:
-        """Writes how a job ended, however long the disk needs to have room for it; only then does the keeper tidy."""
+    def _conclude(self, job: str, state: State, finished: float, **words: Any) -> None:
+        """Writes how and when a job ended; only then does the keeper tidy."""
+        self._mark(job, state, come_from=(State.RUNNING, State.STOPPING), finished=finished, **words)
+        if not self._closing:
+            self.keeper.ended(self.log.get(job))
+
+    def _mark(self, job: str, state: State, **words: Any) -> bool:
+        """However long it takes until the disk has room for it and no other process holds the log."""
         while not self._closing:
-            try:
-                self.log.mark(job, state, come_from=(State.RUNNING, State.STOPPING), **words)
-                self.keeper.ended(self.log.get(job))
-                return
-            except UserError:
-                time.sleep(1)
+            with suppress(UserError):
+                return self.log.mark(job, state, **words)
+            time.sleep(1)
+        return False
 
     def _trouble(self, job: str) -> None:
         text = traceback.format_exc()
         with suppress(Exception):  # no room for the details must not cost the job's end
             self.keeper.trouble(job, text)
 
-    def _drive(self, job: str, task: Task) -> tuple[Any, State | None]:
+    def _drive(self, job: str, task: Task, now: Callable[[], float]) -> tuple[Any, State | None]:
         """Steps a task to its end, or to where it was asked to stop; None as state means the server is closing."""
         answer, outcome, last = None, None, 0.0
         try:
@@ -145,7 +155,7 @@ class Runner:
                 if isinstance(event, Done):
                     outcome = event.result
                 else:
-                    last = self._record(job, event, last)
+                    last = self._record(job, event, last, now())
                 if self._closing and outcome is None:
                     return None, None
                 asked = self._asked.get(job)
@@ -157,17 +167,17 @@ class Runner:
         finally:
             task.close()
 
-    def _record(self, job: str, event: Progress | Snapshot, last: float) -> float:
-        now = time.monotonic()
+    def _record(self, job: str, event: Progress | Snapshot, last: float, now: float) -> float:
         if isinstance(event, Snapshot):
-            with suppress(DiskFull):  # an older snapshot is left; the run itself need not end
+            with suppress(DiskFull, Busy):  # an older snapshot is left; the run itself need not end
                 self.keeper.snapshot(job, event.step, event.tensors)
-                self.log.write(job, {"snapshot": event.step})
+                self.log.write(job, {"snapshot": event.step}, now)
         elif event.images or now - last >= LOG_EVERY or event.step in (1, event.total):
             images = {name: self.keeper.preview(job, event.step, name, pixels) for name, pixels in event.images.items()}
             scalars = {name: float(value) for name, value in event.scalars.items()}
             data = {"step": event.step, "total": event.total, "scalars": scalars, "images": images, "note": event.note}
-            self.log.write(job, {name: value for name, value in data.items() if value not in ({}, "")})
+            with suppress(Busy):  # a later row tells more than this one
+                self.log.write(job, {name: value for name, value in data.items() if value not in ({}, "")}, now)
         else:
             return last
         self._notify()

@@ -70,7 +70,7 @@ class LabelBook:
 
     def get(self, owner: str, base: str, feature: str) -> dict[int, Label]:
         """In the order in which they were given."""
-        query = "select seed, value, how, page, t from label where owner=? and base=? and feature=? order by t, rowid"
+        query = "select seed, value, how, page, t from label where owner=? and base=? and feature=? order by rowid"
         with connect(self.path) as db:
             rows = db.execute(query, (owner, base, checked_feature(feature))).fetchall()
         return {row["seed"]: Label(row["value"], row["how"], row["page"], row["t"]) for row in rows}
@@ -85,7 +85,7 @@ class LabelBook:
         """Names with their counts, the one touched last first."""
         query = (
             "select feature, sum(value), count(*) from label where owner=? and base=? "
-            "group by feature order by max(t) desc, feature"
+            "group by feature order by max(rowid) desc"
         )
         with connect(self.path) as db:
             rows = db.execute(query, (owner, base)).fetchall()
@@ -121,10 +121,9 @@ class LabelBook:
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError("this is not a file of labels; export one on the Feature page to see the form") from error
         for _, _, how, page in rows:
-            if how not in HOW or not (page is None or isinstance(page, int)):
-                raise UserError(
-                    f"a label made {how!r} on page {page!r}: must be one of {', '.join(HOW)}, page a number"
-                )
+            if how not in HOW or not (page is None or (isinstance(page, int) and 0 <= page < 2**31)):
+                made = f"{str(how)[:40]!r} on page {str(page)[:40]}"
+                raise UserError(f"a label made {made}: must be one of {', '.join(HOW)}, page a number")
         with connect(self.path) as db:
             db.executemany(
                 "insert or replace into label values(?,?,?,?,?,?,?,?)",
@@ -136,7 +135,7 @@ class LabelBook:
 def checked_feature(name: Any) -> str:
     """A feature's name with its spaces in order; an empty or endless one is refused."""
     words = " ".join(name.split()) if isinstance(name, str) else ""
-    if not words or len(words) > LONGEST:
+    if not words or len(words) > LONGEST or words.encode("utf-8", "ignore").decode() != words:
         raise UserError(f"a feature needs a name of 1 to {LONGEST} letters, such as “glasses”")
     return words
 
@@ -144,10 +143,10 @@ def checked_feature(name: Any) -> str:
 def _seed(seed: Any) -> int:
     try:
         number = int(seed)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"seed {seed!r}: must be a whole number") from error
-    if not 0 <= number < 2**63:
-        raise UserError(f"seed {seed}: must be a whole number from 0 to 2^63 - 1")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"seed {str(seed)[:40]!r}: must be a whole number") from error
+    if not 0 <= number < 2**63 or (isinstance(seed, float) and number != seed):
+        raise UserError(f"seed {str(seed)[:40]}: must be a whole number from 0 to 2^63 - 1")
     return number
 
 
@@ -155,5 +154,5 @@ def _value(value: Any, *, taken_back: bool = True) -> int | None:
     if value is None and taken_back:
         return None
     if isinstance(value, bool) or value not in (0, 1):
-        raise UserError(f"label {value!r}: must be 1 (with) or 0 (without)")
+        raise UserError(f"label {str(value)[:40]!r}: must be 1 (with) or 0 (without)")
     return int(value)

@@ -30,9 +30,15 @@ def _published(path: Path) -> files.Pair | None:
     parts = []
     for flag in ("1", "0"):
         members = [name for number, name in names.items() if split.get(number) == flag]
-        listed = [(path / "images" / name, kinds.index(name.split("/")[0])) for name in members]
+        listed = [(_inside(path / "images", name), kinds.index(name.split("/")[0])) for name in members]
         parts.append(files.load(listed, classes, SIZE))
     return tuple(parts)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    if "\0" in name or not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise DamagedFile(f"images.txt names {name[:80]!r}, which is not in its folder; unpack the archive again")
+    return folder / name
 
 
 datasets["cub200"] = Dataset(read, f"CUB-200-2011 birds, {SIZE} px, from your disk", size=SIZE, place=PLACE, flips=True)

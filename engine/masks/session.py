@@ -265,8 +265,10 @@ def _read_card(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
             card = json.loads((file.metadata() or {})["card"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
         raise DamagedFile(f"{path.parent.name} holds no readable session ({error})") from error
+    if not isinstance(card, dict):
+        raise DamagedFile(f"{path.parent.name} holds no readable session (its card is no record)")
     if card.get("format") != FORMAT:
         raise DamagedFile(f"{path.parent.name} has format {card.get('format')}; this version reads format {FORMAT}")
     return card

@@ -58,7 +58,7 @@ def read(path: Path) -> tuple[VaultCard, dict[str, Tensor]]:
             text, seal = metadata["card"], metadata["sha256"]
             deposit = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         card = json.loads(text)
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
         raise DamagedFile(f"{path.name} is not a vault file, or was cut off ({error}); use another copy") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise DamagedFile(f"{path.name} has another format than this version reads ({FORMAT})")
@@ -66,9 +66,19 @@ def read(path: Path) -> tuple[VaultCard, dict[str, Tensor]]:
         raise DamagedFile(f"{path.name} is damaged: its bytes do not match its seal; use another copy")
     try:
         lists = {name: tuple(card[name]) for name in ("classes", "built_on")}
-        return VaultCard(**card | lists), deposit
+        return _checked(VaultCard(**card | lists)), deposit
     except (KeyError, TypeError) as error:
         raise DamagedFile(f"{path.name} lacks what a vault file says of itself ({error}); use another copy") from error
+
+
+def _checked(card: VaultCard) -> VaultCard:
+    """A seal says that a file is whole, not who wrote it: what is compared later must be of its kind."""
+    texts = (card.method, card.name, card.backbone, card.pretraining, card.view, card.reference, card.created)
+    kinds = [(texts, str), (card.classes, str), ((card.task, *card.built_on), int)]
+    kinds.append(((card.knobs, card.plan, card.bits, card.tensors, card.library), dict))
+    if not all(type(value) is kind for values, kind in kinds for value in values):
+        raise TypeError("a part of its card is of another kind")
+    return card
 
 
 def _seal(text: str, deposit: Tensors) -> str:

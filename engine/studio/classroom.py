@@ -71,6 +71,9 @@ class Classroom:
             drawn = self.sample("ffhq", list(people.PEOPLE.values()), psi=people.PSI, size=people.SIZE)
             return dict(zip(people.PEOPLE, drawn, strict=True))
         known = self._loaded(data, source).train
+        present = set(known.y.tolist())
+        if bare := [name for label, name in enumerate(known.classes) if label not in present]:
+            raise UserError(f"{bare[0][:40]} has no picture to train on; give every class at least two")
         firsts = [int((known.y == label).nonzero()[0]) for label in range(len(known.classes))]
         return {name: pixels(known.x[index]) for name, index in zip(known.classes, firsts, strict=True)}
 

@@ -10,8 +10,9 @@ import torch
 from engine.core.errors import DamagedFile, Mismatch, UserError
 from engine.core.joblog import JobLog, Row, State
 from engine.core.knobs import build, values
-from engine.core.targets import has_photo
+from engine.core.targets import Labels, People, Seeds, has_photo
 from engine.delta import Card, Delta
+from engine.files import room_for
 from engine.generators import bases
 from engine.methods import methods
 from engine.models import Models
@@ -64,7 +65,7 @@ class Parcels:
 
     def import_run(self, path: Path, *, owner: str = LOCAL) -> str:
         """Takes a run in under a new id. Its delta is kept and not applied: nothing changes until somebody wants it."""
-        with tempfile.TemporaryDirectory(dir=self.store.bases, prefix=".incoming.") as folder:
+        with room_for("this run"), tempfile.TemporaryDirectory(dir=self.store.bases, prefix=".incoming.") as folder:
             found = unpack(path, Path(folder))
             params = self._checked_settings(found)
             deltas = [self._checked_delta(file, found, params) for file in found.deltas]
@@ -102,8 +103,8 @@ class Parcels:
             raise UserError(f"this run was made by the method {method!r}, which this version does not have")
         target = record["target"]
         try:
-            revive(target)
-        except (TypeError, KeyError, AttributeError) as error:
+            check_target(target)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise DamagedFile(f"the record in this zip does not say what was forgotten; {WAY_OUT}") from error
         knobs = values(build(methods[method], record["knobs"]))
         return {"base": base, "method": method, "knobs": knobs, "deltas": record["deltas"], "target": target}
@@ -133,3 +134,23 @@ class Parcels:
             **words,
         )
         return Delta(card, delta.tensors)
+
+
+def check_target(described: dict[str, Any]) -> None:
+    """One that a run can have been about, with seeds that can be drawn again."""
+    if described["kind"] not in ("Seeds", "Labels", "People", "Photo"):
+        raise ValueError("an unknown kind")
+    match revive(described):
+        case Seeds(seeds):
+            _check_seeds(seeds)
+        case Labels() as labels:
+            for one in (labels, *labels.also, *labels.keep):
+                _check_seeds((*one.having, *one.lacking, *one.chosen))
+        case People():
+            for person in described["people"]:
+                check_target(person)
+
+
+def _check_seeds(seeds: Any) -> None:
+    if not isinstance(seeds, tuple) or not all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds):
+        raise ValueError("seeds that are no whole numbers")

@@ -112,7 +112,7 @@ class Tasks:
             file.write(content)
         try:
             return self._step(session, "restore", opened.check_file(path), owner, file=path.name)
-        except UserError:
+        except BaseException:
             path.unlink()
             raise
 

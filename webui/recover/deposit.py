@@ -16,6 +16,7 @@ from webui.events import bind, said
 from webui.form import Form
 from webui.owner import owner_of
 from webui.panels import JobPanel
+from webui.photodrop import PhotoDrop, photos
 from webui.recover.outcome import answer_tree, file_tree, outcome_tree
 from webui.view import Node, View, h
 
@@ -73,9 +74,7 @@ class DepositTab:
         View([h("h2", "Try it"), h("p", "A test picture, or one of yours. It is shown to all networks.", cls="quiet")])
         with gr.Row(elem_classes=["try-row"]):
             self.tried = PictureChoice("A picture that no network was trained on", elem_id="deposit-try")
-            self.own = gr.Image(
-                label="Your picture", type="numpy", sources=["upload"], height=220, elem_id="deposit-own", min_width=240
-            )
+            self.own = PhotoDrop("Drop a picture of yours here, or choose one", elem_id="deposit-own")
         self.answers = View(elem_id="deposit-answers")
 
     # What happens when
@@ -100,7 +99,7 @@ class DepositTab:
         bind(self.map.input, said(self.refusal)(self.map_again), [self.job, self.map], measured)
         asked = [self.answers, self.refusal]
         bind(self.tried.change, said(self.refusal)(self.ask_test), [self.job, self.tried], asked)
-        bind(self.own.upload, said(self.refusal)(self.ask), [self.job, self.own], asked)
+        bind(self.own.taken, said(self.refusal, self.answers)(self.ask_own), self.job, asked)
 
     def opened(self, data: str | None, job: str, request: gr.Request) -> dict:
         """The newest deposit's data set, else the first that can be used."""
@@ -217,12 +216,15 @@ class DepositTab:
         return {self.file: self.measured(job, owner)[self.file]}
 
     def ask_test(self, job: str, number: str, request: gr.Request) -> dict:
-        return self.ask(job, int(number), request) if number else {self.answers: None}
-
-    def ask(self, job: str, picture: Any, request: gr.Request) -> dict:
-        if picture is None:
+        if not number:
             return {self.answers: None}
-        return {self.answers: answer_tree(self.studio.try_picture(job, picture, owner=owner_of(request)))}
+        return {self.answers: answer_tree(self.studio.try_picture(job, int(number), owner=owner_of(request)))}
+
+    def ask_own(self, job: str, event: gr.EventData, request: gr.Request) -> dict:
+        picture = self.studio.own_picture(photos(event)[0])
+        shown = h("div", h("img", src=pictures.data_uri(picture), alt="Your picture"), cls="faces")
+        answers = answer_tree(self.studio.try_picture(job, picture, owner=owner_of(request)))
+        return {self.answers: h("div", shown, answers)}
 
 
 def note(info: DataInfo) -> Node:
