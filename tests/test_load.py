@@ -72,6 +72,12 @@ def test_hostile_files_are_refused_in_a_sentence_leave_nothing_and_take_little_m
     assert {one.sent.door for one in outcomes if one.said} == set(doors.take), "every door refuses something"
 
 
+@pytest.mark.parametrize("door", ["labels", "run", "data set"])
+def test_nothing_that_was_built_against_a_quick_door_gets_more_than_a_sentence(doors, door):
+    outcomes = [doors.send(Sent(door, what, content)) for what, content in doors.built[door].items()]
+    assert [(one.sent.what, one.broke) for one in outcomes if one.broke] == []
+
+
 # A full disk: a file system of its own, of a few MB, that only the tested process sees
 
 ON_A_SMALL_DISK = """
