@@ -32,7 +32,7 @@ from engine.methods.feature import Feature
 from engine.requests import labelled_codes
 from engine.studio import Studio
 
-PROTECT = {"glasses": ("male", "young"), "beard": ("male",), "hat": (), "bangs": ()}
+PROTECT = {"glasses": ("male", "young"), "beard": ("male",), "hat": ("male",), "bangs": ("male",)}
 RADII = (0.5, 1.0)
 
 

@@ -13,6 +13,9 @@ from engine.core.labelbook import Counts
 from engine.core.targets import Labels
 from engine.data import LatentBatch, Request
 from engine.delta import Delta, compose, editable
+from engine.directions.direction import Direction
+from engine.directions.labelled import Labelled
+from engine.directions.lessons import targets_by_sight
 from engine.directions.sight import Eye, Seen, Sight
 from engine.directions.study import Search, prepare_lessons, study
 from engine.evaluation.attack import Attack
@@ -347,8 +350,6 @@ def test_a_sight_needs_no_more_than_looks():
     random = torch.Generator().manual_seed(0)
     looks = torch.randn(400, 20, generator=random)
     truth = looks[:, 3] > 1
-    from engine.directions.labelled import Labelled
-
     sight = Sight.fit(Labelled.of("x", looks[:100][truth[:100]], looks[:100][~truth[:100]]), looks, 0.95)
     assert (sight.flags(looks) == truth).float().mean() > 0.8 and sight.gate <= 0
     assert not (sight.flags(looks) & sight.is_clear(looks)).any()
@@ -362,3 +363,36 @@ def test_the_request_keeps_the_labels_apart(tiny):
     assert isinstance(request, Request) and isinstance(request.forget, LatentBatch)
     assert request.extra["chosen"].tolist() == [False, True, False] and float(request.extra["psi"]) == 0.5
     assert torch.equal(request.retain.w, tiny.map(tiny.sample_z([3]), psi=0.5))
+
+
+def test_a_weak_probe_does_not_change_everybody():
+    random = torch.Generator().manual_seed(0)
+    looks = torch.randn(2000, 16, generator=random)
+    hint = looks[:, 0] + 0.8 * torch.randn(2000, generator=random)
+    truth = hint[:400] > hint[:400].quantile(0.8)
+    sight = Sight.fit(Labelled.of("x", looks[:400][truth], looks[:400][~truth]), looks, 0.95)
+    assert 0.2 < sight.flags(looks).float().mean() <= 0.31
+
+
+def test_a_sample_that_one_way_does_not_clear_is_moved_by_the_next():
+    codes = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
+    sight = Sight.fit(Labelled.of("x", codes[codes[:, 0] > 0.5], codes[codes[:, 0] <= 0.5]), codes, 0.95)
+    axis, figures = torch.eye(8), {"gate": 0.5, "land": 0.0, "sigma": 1.0, "auc": 1.0, "cosine": 1.0}
+    helpless, helpful = (Direction("x", axis[0], axis[way], torch.zeros(8), **figures) for way in (1, 0))
+
+    def watch(moved, note):
+        yield Progress(0, 1, note=note)
+        return Seen(moved, moved, moved[:, :1])
+
+    flagged = Seen(codes, codes, codes[:, :1]).of(sight.flags(codes))
+
+    def shown(*ways):
+        task = targets_by_sight(flagged, ways, [sight], watch)
+        while True:
+            try:
+                next(task)
+            except StopIteration as end:
+                return end.value.pictures[:, 0]
+
+    torch.testing.assert_close(shown([helpless]), flagged.codes[:, 0])
+    assert shown([helpless], [helpful]).max() < 0.5 < flagged.codes[:, 0].max()

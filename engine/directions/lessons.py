@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from engine.directions.sight import Seen, Sight
 
 Watch = Callable[[Tensor, str], Generator[Event, bool | None, Seen]]  # (codes, what for): looks, reporting progress
 
-DEPTHS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)  # how much further a code is moved, in standard deviations, until it is clear
+DEPTHS = (0.0, 1.0, 2.0, 3.0)  # how much further a code is moved, in standard deviations, until it is clear
 LEAST_MOVE = 1.0  # standard deviations: a flagged sample always moves, whatever its linear score says
 
 
@@ -65,12 +66,13 @@ def _pick(seen: Seen, count: int, random: torch.Generator) -> Tensor:
 
 
 def targets_by_sight(
-    flagged: Seen, directions: Sequence[Direction], sights: Sequence[Sight], watch: Watch
+    flagged: Seen, ways: Sequence[Sequence[Direction]], sights: Sequence[Sight], watch: Watch
 ) -> Generator[Event, bool | None, Seen]:
-    """Every flagged sample moved off the features it shows, no further than until none of them is seen any more."""
+    """Every flagged sample moved off the features it shows, no further than until none of them is seen any more: by the
+    first of the ways where that is enough, else by the next."""
     shows = torch.stack([sight.flags(flagged.looks) for sight in sights], 1)  # [n, features]
     pictures, left = torch.empty_like(flagged.pictures), torch.arange(len(flagged.codes), device=flagged.codes.device)
-    for depth in DEPTHS:
+    for directions, depth in product(ways, DEPTHS):
         moved = _moved(flagged.codes[left], shows[left], directions, depth)
         seen = yield from watch(moved, "finding what to show instead")
         pictures[left] = seen.pictures

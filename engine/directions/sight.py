@@ -17,6 +17,7 @@ from engine.directions.labelled import Labelled
 
 CELLS = 4  # the inner map is averaged to so many cells a side
 BATCH = 16
+MOST = 1.5  # times the labelled share
 MARGIN = 0.5  # standard deviations below the gate from which a sample is clearly without the feature
 
 
@@ -81,7 +82,8 @@ class Sight:
     @classmethod
     def fit(cls, labelled: Labelled, pool: Tensor, recall: float) -> "Sight":
         """`labelled` holds looks in place of codes, `pool` looks of random samples. The gate lets `recall` of the
-        held-out samples with the feature through, and is never above the probe's own boundary."""
+        held-out samples with the feature through, and is not above the probe's own boundary, unless that would flag
+        more than `MOST` times as many random samples as were labelled: a weak probe would change everybody."""
         mean, std = pool.mean(0), pool.std(0) + 1e-6
         pool = (pool - mean) / std
         known = Labelled(
@@ -92,8 +94,10 @@ class Sight:
         for inside in folds(random):
             weight, offset = _unit(part(random, ~inside), pool)
             held_out[inside] = random.codes[inside] @ weight + offset
-        gate = min(0.0, torch.quantile(held_out[random.truth > 0], 1 - recall).item())
         weight, offset = _unit(known, pool)
+        most = min(1.0, MOST * random.truth.float().mean().item())
+        enough = min(0.0, torch.quantile(held_out[random.truth > 0], 1 - recall).item())
+        gate = max(enough, torch.quantile(pool @ weight + offset, 1 - most).item())
         return cls(labelled.name, weight, offset, mean, std, gate, area_under_curve(held_out, random.truth))
 
     def scores(self, looks: Tensor) -> Tensor:

@@ -44,6 +44,7 @@ class Study:
 
     space: Space
     directions: Sequence[Direction]
+    wide: Sequence[Direction]  # the same along the cloud's own shape: changes more, and more besides
     sights: Sequence[Sight]
     pool: Seen
     drawn: int
@@ -77,16 +78,17 @@ def study(base: nn.Module, request: Request, search: Search, eye: Eye) -> Genera
         extended = [_extended(labelled, sight, pool) for labelled, sight in zip(everyone, sights, strict=True)]
         parts = (extended[: len(features)], extended[len(features) :])
         directions = find_all(*parts, space, fit="logistic", **search.how)
+        wide = find_all(*parts, space, fit="logistic", **search.how | {"move": "covariance"})
         flagged = torch.stack([sight.flags(looked.looks) for sight in mine]).any(0)
         clear = torch.stack([sight.is_clear(looked.looks) for sight in mine]).all(0)
     else:
-        directions = find_all(features, keep, space, fit=search.fit, **search.how)
+        directions = wide = find_all(features, keep, space, fit=search.fit, **search.how)
         flagged = edit(looked.codes[:, None], directions)[1]
         clear = ~flagged
     if not flagged.any() or not clear.any():
         words = "shows" if clear.any() else "is without"
         raise UserError(f"none of {len(flagged)} samples {words} “{request.label}”: label more samples of that side")
-    return Study(space, directions, mine, looked, len(pool.codes), len(pool.codes) + places[0], flagged, clear)
+    return Study(space, directions, wide, mine, looked, len(pool.codes), len(pool.codes) + places[0], flagged, clear)
 
 
 def _with(labelled: Labelled, vectors: Tensor) -> Labelled:
@@ -114,7 +116,7 @@ def prepare_lessons(
 
     flagged = found.pool.of(found.flagged)
     if search.fit == "probe":
-        erase = yield from targets_by_sight(flagged, found.directions, found.sights, watch)
+        erase = yield from targets_by_sight(flagged, (found.directions, found.wide), found.sights, watch)
     else:
         erase = yield from targets_by_score(flagged, found.directions, watch)
     index = torch.arange(len(found.flagged), device=found.flagged.device)
