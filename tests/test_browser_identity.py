@@ -134,5 +134,5 @@ def test_a_script_erases_the_second_face_of_a_photo_that_it_sends(site, faces):
     assert ended["state"] == "done" and ended["result"]["verdict"]["is_stranger"], ended
     (name,) = client.predict(run=run, api_name="/keep")
     assert {"name": name, "request": "Bob"}.items() <= client.predict(api_name="/erasures")[0].items()
-    with pytest.raises(AppError, match="face 3: this photo shows 2"):
+    with pytest.raises(AppError, match="Face 3: this photo shows 2"):
         client.predict(photo=photo, face=3, api_name="/erase_person")
