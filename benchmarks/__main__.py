@@ -55,7 +55,8 @@ def measure(name: str, flags: Sequence[str] = ()) -> bool:
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     load = os.getloadavg()[0]
     shared = f", shared with other work (load {load:.0f})" if load > os.cpu_count() + 1 else ""
-    foot = f"_`python -m benchmarks.{name}`, {date.today()}, {machine}{shared}, {time.time() - started:.0f} s._"
+    asked = " ".join([f"python -m benchmarks.{name}", *flags])
+    foot = f"_`{asked}`, {date.today()}, {machine}{shared}, {time.time() - started:.0f} s._"
     put_section(name, "".join(lines).strip() + f"\n\n{foot}\n")
     return True
 
