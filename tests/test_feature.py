@@ -387,12 +387,7 @@ def test_a_sample_that_one_way_does_not_clear_is_moved_by_the_next():
     flagged = Seen(codes, codes, codes[:, :1]).of(sight.flags(codes))
 
     def shown(*ways):
-        task = targets_by_sight(flagged, ways, [sight], watch)
-        while True:
-            try:
-                next(task)
-            except StopIteration as end:
-                return end.value.pictures[:, 0]
+        return ended(targets_by_sight(flagged, ways, [sight], watch)).pictures[:, 0]
 
     torch.testing.assert_close(shown([helpless]), flagged.codes[:, 0])
     assert shown([helpless], [helpful]).max() < 0.5 < flagged.codes[:, 0].max()

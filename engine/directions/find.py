@@ -61,8 +61,18 @@ def find_all(
     found = [find(feature, space, **how) for feature in features]
     if not protect or how.get("move") == "printed":
         return found
-    kept = [find(feature, space, **how) for feature in keep]
+    return apart(found, [find(feature, space, **how) for feature in keep], space, how)
+
+
+def apart(found: Sequence[Direction], kept: Sequence[Direction], space: Space, how: dict) -> list[Direction]:
+    """The same features, each edit protected from all the other scores."""
     return [protect_from(one, [*(other for other in found if other is not one), *kept], space, how) for one in found]
+
+
+def widened(found: Sequence[Direction], kept: Sequence[Direction], space: Space) -> list[Direction]:
+    """The same features moved along the cloud's own shape; nothing is fitted again."""
+    wide = [replace(one, shift=_along(one.score, space)) for one in found]
+    return apart(wide, kept, space, {"move": "covariance"})
 
 
 def protect_from(direction: Direction, others: Sequence[Direction], space: Space, how: dict | None = None) -> Direction:

@@ -11,7 +11,7 @@ from engine.core.errors import UserError
 from engine.core.events import Event
 from engine.data import Request
 from engine.directions.direction import Direction, edit
-from engine.directions.find import find_all
+from engine.directions.find import apart, find, find_all, widened
 from engine.directions.labelled import Labelled, features_of
 from engine.directions.lessons import Lessons, targets_by_score, targets_by_sight
 from engine.directions.sight import Eye, Seen, Sight
@@ -76,9 +76,10 @@ def study(base: nn.Module, request: Request, search: Search, eye: Eye) -> Genera
     looked, mine = Seen.join([pool, seen]), sights[: len(features)]
     if search.fit == "probe":
         extended = [_extended(labelled, sight, pool) for labelled, sight in zip(everyone, sights, strict=True)]
-        parts = (extended[: len(features)], extended[len(features) :])
-        directions = find_all(*parts, space, fit="logistic", **search.how)
-        wide = find_all(*parts, space, fit="logistic", **search.how | {"move": "covariance"})
+        fitted = [find(labelled, space, fit="logistic", **search.how) for labelled in extended]
+        own, kept = fitted[: len(features)], fitted[len(features) :]
+        directions = own if search.move == "printed" else apart(own, kept, space, search.how)
+        wide = widened(own, kept, space)
         flagged = torch.stack([sight.flags(looked.looks) for sight in mine]).any(0)
         clear = torch.stack([sight.is_clear(looked.looks) for sight in mine]).all(0)
     else:
