@@ -32,7 +32,7 @@ from engine.methods.feature import Feature
 from engine.requests import labelled_codes
 from engine.studio import Studio
 
-PROTECT = {"glasses": ("male", "young"), "beard": ("male",), "hat": ("male",), "bangs": ("male",)}
+PROTECT = ("male", "smile", "young")  # labelled too, and kept
 RADII = (0.5, 1.0)
 
 
@@ -43,22 +43,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2000, help="samples judged (default 2000)")
     parser.add_argument("--fewer-seeds", type=int, default=600, help="samples judged of the other methods")
     parser.add_argument("--attacked", type=int, default=32, help="codes attacked; 0 leaves the attack out")
-    parser.add_argument("--published-steps", type=int, default=150, help="steps of the printed recipe (default ours)")
+    parser.add_argument("--published-steps", type=int, default=Feature().steps, help="of the printed recipe (ours)")
     parser.add_argument("--methods", default="ours,published,naive")
     args = parser.parse_args()
     check_judge("judge", {"labelled": "second", "attacked": "second"})
     base = bases["ffhq"].load().eval().requires_grad_(False)
     names = args.features.split(",")
-    labels = label(base, args.labels)
+    labels, agreed = label(base, args.labels)
     print("## Features of faces\n")
     print(
-        f"{args.labels} labels by the second net; {args.seeds} fresh samples judged of ours, {args.fewer_seeds} of",
-        f"the other methods; psi 1, {os.cpu_count()} cores.\n",
+        f"{args.labels} labels by the second net, {', '.join(PROTECT)} protected; {args.seeds} fresh samples judged",
+        f"of ours, {args.fewer_seeds} of the other methods; psi 1, {os.cpu_count()} cores.\n",
     )
+    print("Of the labelled samples that the judge sees it in, the labels say so of:", end=" ")
+    print(", ".join(f"{name} {100 * agreed[name]:.0f} %" for name in names), end=".\n\n")
     print_preview(labels[names[0]])
     afters, times = {}, {}
     for name in names:
-        target = replace(labels[name], keep=tuple(labels[other] for other in PROTECT[name]))
+        target = replace(labels[name], keep=tuple(labels[other] for other in PROTECT))
         for title in args.methods.split(","):
             key = f"{name}: {title}"
             afters[key], times[key] = erase(base, target, method(title, args.published_steps))
@@ -81,19 +83,19 @@ def print_preview(target: Labels) -> None:
         studio.close()
 
 
-def label(base: nn.Module, count: int) -> dict[str, Labels]:
-    """The first `count` seeds, labelled by the second net."""
-    net, eye = attribute_net("second"), Eye(128)
+def label(base: nn.Module, count: int) -> tuple[dict[str, Labels], dict[str, float]]:
+    """The first `count` seeds labelled by the second net, and of what the judge sees among them, how much it sees."""
+    nets, eye, parts = [attribute_net(which) for which in ("second", "judge")], Eye(128), []
     with torch.no_grad():
-        seen = [
-            net.sees(eye.pictures(base, base.map(base.sample_z(part))[:, 0])[1])
-            for part in torch.arange(count).split(16)
-        ]
-    seen = torch.cat(seen)
+        for seeds in torch.arange(count).split(16):
+            picture = eye.pictures(base, base.map(base.sample_z(seeds))[:, 0])[1]
+            parts.append(torch.stack([net.sees(picture) for net in nets]))
+    seen, judged = torch.cat(parts, 1)
     sides = {name: (seen[:, column], ~seen[:, column]) for column, name in enumerate(NAMES)}
+    agreed = (seen & judged).sum(0) / judged.sum(0)
     return {
         name: Labels(name, *(tuple(side.nonzero()[:, 0].tolist()) for side in both)) for name, both in sides.items()
-    }
+    }, dict(zip(NAMES, agreed.tolist(), strict=True))
 
 
 def method(title: str, published_steps: int):

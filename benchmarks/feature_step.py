@@ -143,7 +143,7 @@ def speed(model: str, batch: int, rounds: int) -> None:
 def until_gone(labels: int, most: int) -> list[str]:
     """Published: the printed recipe in the plain loop, at the preview's size. Ours: as the product does it."""
     base = load("ffhq")
-    target, rows = label(base, labels)["glasses"], []
+    target, rows = label(base, labels)[0]["glasses"], []
     knobs = Feature(check_every=EVERY)
     started, share = time.perf_counter(), None
     for event in knobs.run(base, labelled_codes(base, target)):

@@ -15,7 +15,7 @@ from engine.data import LatentBatch, Request
 from engine.delta import Delta, compose, editable
 from engine.directions.direction import Direction
 from engine.directions.labelled import Labelled
-from engine.directions.lessons import targets_by_sight
+from engine.directions.lessons import Way, targets_by_sight
 from engine.directions.sight import Eye, Seen, Sight
 from engine.directions.study import Search, prepare_lessons, study
 from engine.evaluation.attack import Attack
@@ -378,16 +378,27 @@ def test_a_sample_that_one_way_does_not_clear_is_moved_by_the_next():
     codes = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
     sight = Sight.fit(Labelled.of("x", codes[codes[:, 0] > 0.5], codes[codes[:, 0] <= 0.5]), codes, 0.95)
     axis, figures = torch.eye(8), {"gate": 0.5, "land": 0.0, "sigma": 1.0, "auc": 1.0, "cosine": 1.0}
-    helpless, helpful = (Direction("x", axis[0], axis[way], torch.zeros(8), **figures) for way in (1, 0))
+    helpless, helpful = (Way([Direction("x", axis[0], axis[k], torch.zeros(8), **figures)], 1, 1) for k in (1, 0))
 
     def watch(moved, note):
         yield Progress(0, 1, note=note)
-        return Seen(moved, moved, moved[:, :1])
+        return Seen(moved[:, 0], moved[:, 0], moved[:, 0, :1])
 
     flagged = Seen(codes, codes, codes[:, :1]).of(sight.flags(codes))
 
     def shown(*ways):
         return ended(targets_by_sight(flagged, ways, [sight], watch)).pictures[:, 0]
 
-    torch.testing.assert_close(shown([helpless]), flagged.codes[:, 0])
-    assert shown([helpless], [helpful]).max() < 0.5 < flagged.codes[:, 0].max()
+    torch.testing.assert_close(shown(helpless), flagged.codes[:, 0])
+    assert shown(helpless, helpful).max() < 0.5 < flagged.codes[:, 0].max()
+
+
+def test_a_way_moves_the_first_rows_of_w_and_leaves_the_others():
+    codes, shift = torch.randn(5, 8, generator=torch.Generator().manual_seed(0)), torch.eye(8)[0]
+    direction = Direction("x", shift, shift, torch.zeros(8), gate=0.5, land=0.0, sigma=1.0, auc=1.0, cosine=1.0)
+    shows = torch.tensor([True, True, False, True, True])[:, None]
+    w = Way([direction], 2, 6).moved(codes, shows, 3.0)
+    assert torch.equal(w[:, 2:], codes[:, None].expand(-1, 4, -1)) and torch.equal(w[2, 0], codes[2])
+    assert torch.allclose(
+        w[[0, 1, 3, 4], :2, 0], torch.minimum(codes[[0, 1, 3, 4], 0] - 4, torch.tensor(-3.0))[:, None]
+    )

@@ -60,10 +60,11 @@ class JobPanel:
         """Binds the panel to its page. With `look_at_once` the page looks at a run before it has ended, too."""
         self.locks, self.look, self.look_at_once = list(locks), look, look_at_once
         self.outputs = [self.view, *locks, *parts]
-        watching = {"outputs": self.outputs, "concurrency_limit": None}
-        bind(demo.load, self._attach, **watching)
-        bind(self.view.attach, self._attach, **watching)
-        bind(self.view.resume, self._resume, **watching)
+        # Gradio runs a clock in every frame for each part that waits, seen or not: one is enough.
+        self.watching = {"outputs": self.outputs, "concurrency_limit": None, "show_progress_on": self.view}
+        bind(demo.load, self._attach, **self.watching)
+        bind(self.view.attach, self._attach, **self.watching)
+        bind(self.view.resume, self._resume, **self.watching)
         bind(self.view.stop_keep, self._stop_and_keep, queue=False, trigger_mode="multiple")
         bind(self.view.stop_discard, self._stop_and_discard, queue=False, trigger_mode="multiple")
         bind(self.view.keep, self._keep, outputs=self.outputs)
@@ -88,7 +89,7 @@ class JobPanel:
             async for update in self._follow(job, owner):
                 yield update
 
-        return bind(event, start, inputs, self.outputs, concurrency_limit=None)
+        return bind(event, start, inputs, **self.watching)
 
     # Watching
 

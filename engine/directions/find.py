@@ -13,7 +13,8 @@ from engine.directions.labelled import Labelled
 from engine.directions.space import Space
 
 THRESHOLDS = ("random", "pooled", "midpoint")
-MOVES = ("covariance", "straight", "printed")
+POWERS = {"covariance": 1.0, "halfway": 0.5, "straight": 0.0}  # of Sigma: how far a move leans with the cloud
+MOVES = (*POWERS, "printed")
 INSEPARABLE = 0.9  # cosine above which two features cannot be told apart
 
 
@@ -40,7 +41,7 @@ def find(
     sigma, random = space.sigma(score), labelled.random
     held_out = held_out_scores(random, space, FITS[fit])
     gate, land = thresholds(threshold, labelled, space, score, held_out=held_out, recall=recall, deeper=deeper * sigma)
-    shift = {"covariance": _along(score, space), "straight": score, "printed": raw}[move]
+    shift = raw if move == "printed" else _along(score, space, POWERS[move])
     return Direction(
         labelled.name,
         score,
@@ -61,27 +62,28 @@ def find_all(
     found = [find(feature, space, **how) for feature in features]
     if not protect or how.get("move") == "printed":
         return found
-    return apart(found, [find(feature, space, **how) for feature in keep], space, how)
+    return apart(found, [find(feature, space, **how) for feature in keep], space, how.get("move", "covariance"))
 
 
-def apart(found: Sequence[Direction], kept: Sequence[Direction], space: Space, how: dict) -> list[Direction]:
+def apart(found: Sequence[Direction], kept: Sequence[Direction], space: Space, move: str) -> list[Direction]:
     """The same features, each edit protected from all the other scores."""
-    return [protect_from(one, [*(other for other in found if other is not one), *kept], space, how) for one in found]
+    return [protect_from(one, [*(other for other in found if other is not one), *kept], space, move) for one in found]
 
 
-def widened(found: Sequence[Direction], kept: Sequence[Direction], space: Space) -> list[Direction]:
-    """The same features moved along the cloud's own shape; nothing is fitted again."""
-    wide = [replace(one, shift=_along(one.score, space)) for one in found]
-    return apart(wide, kept, space, {"move": "covariance"})
+def moving(found: Sequence[Direction], kept: Sequence[Direction], space: Space, move: str) -> list[Direction]:
+    """The same features moved another way; nothing is fitted again."""
+    turned = [replace(one, shift=_along(one.score, space, POWERS[move])) for one in found]
+    return apart(turned, kept, space, move)
 
 
-def protect_from(direction: Direction, others: Sequence[Direction], space: Space, how: dict | None = None) -> Direction:
-    """The shortest edit (in the cloud's own metric) that moves this score by one and every other score by nothing."""
+def protect_from(
+    direction: Direction, others: Sequence[Direction], space: Space, move: str = "covariance"
+) -> Direction:
+    """The shortest edit (in the move's own metric) that moves this score by one and every other score by nothing."""
     if not others:
         return direction
-    straight = (how or {}).get("move") == "straight"
     wanted = torch.stack([direction.score, *(other.score for other in others)]).double()  # [k, D]
-    spread = wanted if straight else torch.stack([space.spread(v) for v in wanted.to(space.codes)]).double()
+    spread = torch.stack([space.spread(v, POWERS[move]) for v in wanted.to(space.codes)]).double()
     gram = wanted @ spread.T
     lengths = gram.diagonal().sqrt()
     for other, cosine in zip(others, (gram[0] / (lengths[0] * lengths))[1:].tolist(), strict=True):
@@ -96,9 +98,9 @@ def protect_from(direction: Direction, others: Sequence[Direction], space: Space
     return replace(direction, shift=shift[:, 0].to(direction.shift))
 
 
-def _along(score: Tensor, space: Space) -> Tensor:
-    """d = Sigma w / (w' Sigma w): stays where codes are drawn, and w·d = 1."""
-    spread = space.spread(score)
+def _along(score: Tensor, space: Space, power: float) -> Tensor:
+    """d = Sigma^p w / (w' Sigma^p w), so that w·d = 1; with p = 1 it stays where codes are drawn."""
+    spread = space.spread(score, power)
     spread[space.coarse :] = 0
     return spread / (score @ spread)
 

@@ -9,12 +9,32 @@ from torch import Tensor
 
 from engine.core.events import Event
 from engine.directions.direction import Direction, edit, pushed
-from engine.directions.sight import Seen, Sight
+from engine.directions.sight import MARGIN, Seen, Sight
 
 Watch = Callable[[Tensor, str], Generator[Event, bool | None, Seen]]  # (codes, what for): looks, reporting progress
 
-DEPTHS = (0.0, 1.0, 2.0, 3.0)  # how much further a code is moved, in standard deviations, until it is clear
+DEPTHS = (0.0, 1.5, 3.0)  # how much further a code is moved, in standard deviations, until it is clear
 LEAST_MOVE = 1.0  # standard deviations: a flagged sample always moves, whatever its linear score says
+
+
+@dataclass(frozen=True)
+class Way:
+    """How codes are moved off features: along these directions, in the first `rows` of the `total` rows of w."""
+
+    directions: Sequence[Direction]
+    rows: int
+    total: int
+
+    def moved(self, codes: Tensor, shows: Tensor, depth: float) -> Tensor:
+        """w [n, total, D], off each shown feature by at least one standard deviation, to `depth` of them below the
+        landing value."""
+        step = torch.zeros_like(codes)
+        for shown, direction in zip(shows.T, self.directions, strict=True):
+            far = (direction.scores(codes) - direction.land).clamp(min=LEAST_MOVE * direction.sigma)
+            step += ((far + depth * direction.sigma) * shown)[:, None] * direction.shift
+        w = codes[:, None].repeat(1, self.total, 1)
+        w[:, : self.rows] -= step[:, None]
+        return w
 
 
 @dataclass(frozen=True)
@@ -66,18 +86,20 @@ def _pick(seen: Seen, count: int, random: torch.Generator) -> Tensor:
 
 
 def targets_by_sight(
-    flagged: Seen, ways: Sequence[Sequence[Direction]], sights: Sequence[Sight], watch: Watch
+    flagged: Seen, ways: Sequence[Way], sights: Sequence[Sight], watch: Watch
 ) -> Generator[Event, bool | None, Seen]:
     """Every flagged sample moved off the features it shows, no further than until none of them is seen any more: by the
-    first of the ways where that is enough, else by the next."""
+    first of the ways where that is enough, else as near to it as any of them came."""
     shows = torch.stack([sight.flags(flagged.looks) for sight in sights], 1)  # [n, features]
     pictures, left = torch.empty_like(flagged.pictures), torch.arange(len(flagged.codes), device=flagged.codes.device)
-    for directions, depth in product(ways, DEPTHS):
-        moved = _moved(flagged.codes[left], shows[left], directions, depth)
-        seen = yield from watch(moved, "finding what to show instead")
-        pictures[left] = seen.pictures
-        clear = torch.stack([sight.is_clear(seen.looks) for sight in sights], 1)
-        left = left[~(clear | ~shows[left]).all(1)]
+    nearest = flagged.codes.new_full((len(left),), float("inf"))
+    for way, depth in product(ways, DEPTHS):
+        seen = yield from watch(way.moved(flagged.codes[left], shows[left], depth), "finding what to show instead")
+        above = torch.stack([sight.scores(seen.looks) - sight.gate + MARGIN for sight in sights], 1)
+        worst = above.masked_fill(~shows[left], -float("inf")).amax(1)
+        better = worst < nearest[left]
+        nearest[left[better]], pictures[left[better]] = worst[better], seen.pictures[better]
+        left = left[nearest[left] >= 0]
         if not len(left):
             break
     return Seen(flagged.codes, flagged.looks, pictures)
@@ -90,13 +112,3 @@ def targets_by_score(
     moved, _ = edit(flagged.codes[:, None], directions)
     seen = yield from watch(moved[:, 0], "finding what to show instead")
     return Seen(flagged.codes, flagged.looks, seen.pictures)
-
-
-def _moved(codes: Tensor, shows: Tensor, directions: Sequence[Direction], depth: float) -> Tensor:
-    """Off each shown feature by at least one standard deviation, to `depth` of them below the landing value."""
-    moved = codes
-    for shown, direction in zip(shows.T, directions, strict=True):
-        step = (direction.scores(codes) - direction.land).clamp(min=LEAST_MOVE * direction.sigma)
-        step = (step + depth * direction.sigma) * shown
-        moved = moved - step[:, None] * direction.shift
-    return moved

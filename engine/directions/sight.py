@@ -18,6 +18,7 @@ from engine.directions.labelled import Labelled
 CELLS = 4  # the inner map is averaged to so many cells a side
 BATCH = 16
 MOST = 1.5  # times the labelled share
+PENALTY = 0.125  # of the regression, for each number that is looked at
 MARGIN = 0.5  # standard deviations below the gate from which a sample is clearly without the feature
 
 
@@ -26,7 +27,7 @@ class Seen:
     """Codes and what the generator makes of them."""
 
     codes: Tensor  # [n, D]
-    looks: Tensor  # [n, F], the inner map in cells
+    looks: Tensor  # [n, F], the inner map in cells, and the picture: late rows of w rule its colours alone
     pictures: Tensor  # [n, 3, s, s]
 
     def of(self, which: Tensor) -> "Seen":
@@ -46,8 +47,8 @@ class Eye:
     total: int = 0  # the steps of the run that is being watched
 
     def pictures(self, model: nn.Module, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Inner map and picture of codes [n, D], which go to every row of w; with gradient."""
-        w = codes[:, None].expand(-1, model.num_ws, -1)
+        """Inner map and picture of codes [n, D], which go to every row of w, or of w itself; with gradient."""
+        w = codes[:, None].expand(-1, model.num_ws, -1) if codes.ndim == 2 else codes
         with torch.autocast(codes.device.type, self.dtype, enabled=self.dtype != torch.float32):
             features, picture = model.render(w, size=self.size)
         return features.float(), picture.float()
@@ -55,7 +56,8 @@ class Eye:
     @torch.no_grad()
     def look(self, model: nn.Module, codes: Tensor) -> Seen:
         features, picture = self.pictures(model, codes)
-        return Seen(codes, F.adaptive_avg_pool2d(features, CELLS).flatten(1), picture)
+        cells = F.adaptive_avg_pool2d(features, CELLS), F.adaptive_avg_pool2d(picture, 2 * CELLS)
+        return Seen(codes, torch.cat([cell.flatten(1) for cell in cells], 1), picture)
 
     def watch(self, model: nn.Module, codes: Tensor, note: str) -> Generator[Event, bool | None, Seen]:
         """`look` in small parts, with progress."""
@@ -113,6 +115,6 @@ class Sight:
 
 def _unit(labelled: Labelled, pool: Tensor) -> tuple[Tensor, float]:
     """A logistic regression whose scores have the standard deviation 1 over random samples; 0 stays the boundary."""
-    weight, offset = logistic_regression(labelled.codes, labelled.truth)
+    weight, offset = logistic_regression(labelled.codes, labelled.truth, PENALTY * labelled.codes.shape[1])
     spread = (pool @ weight).std().clamp(min=1e-9)
     return weight / spread, offset / spread.item()

@@ -1,6 +1,7 @@
 """The cloud that codes are drawn from: where it lies and how it is shaped. Drawing codes costs nothing."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -25,9 +26,20 @@ class Space:
         covariance = codes.square().mean() if ball else (codes - centre).T.double().cov().to(codes)
         return cls(codes, centre, covariance, coarse or codes.shape[1])
 
-    def spread(self, direction: Tensor) -> Tensor:
-        """Sigma v: the way codes lean together when their score along v grows."""
-        return self.covariance @ direction if self.covariance.ndim else self.covariance * direction
+    def spread(self, direction: Tensor, power: float = 1.0) -> Tensor:
+        """Sigma^power v. The way codes lean together when their score along v grows is that of power 1."""
+        if not self.covariance.ndim:
+            return self.covariance**power * direction
+        if power == 1.0:
+            return self.covariance @ direction
+        sizes, axes = self._shape
+        return (axes * sizes**power @ (axes.mT @ direction.double())).to(direction)
+
+    @cached_property
+    def _shape(self) -> tuple[Tensor, Tensor]:
+        """The cloud's variances and their axes."""
+        sizes, axes = torch.linalg.eigh(self.covariance.double())
+        return sizes.clamp(min=0), axes
 
     def sigma(self, direction: Tensor) -> float:
         """Standard deviation of the score along a direction."""

@@ -11,13 +11,14 @@ from engine.core.errors import UserError
 from engine.core.events import Event
 from engine.data import Request
 from engine.directions.direction import Direction, edit
-from engine.directions.find import apart, find, find_all, widened
+from engine.directions.find import apart, find, find_all, moving
 from engine.directions.labelled import Labelled, features_of
-from engine.directions.lessons import Lessons, targets_by_score, targets_by_sight
+from engine.directions.lessons import Lessons, Way, targets_by_score, targets_by_sight
 from engine.directions.sight import Eye, Seen, Sight
 from engine.directions.space import Space, survey
 
 HELD_OUT = 8  # one in so many random samples is never taught
+COARSE = 4  # one in so many rows of w, the first ones, decides the shape of hair, hats and glasses
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Search:
 
     fit: str = "probe"  # or a name in fits.FITS
     threshold: str = "random"
-    move: str = "straight"
+    move: str = "halfway"
     recall: float = 0.95
     deeper: float = 0.0
     samples: int = 800  # random ones that are looked at
@@ -44,7 +45,7 @@ class Study:
 
     space: Space
     directions: Sequence[Direction]
-    wide: Sequence[Direction]  # the same along the cloud's own shape: changes more, and more besides
+    ways: Sequence[Way]  # off the features, the gentlest first
     sights: Sequence[Sight]
     pool: Seen
     drawn: int
@@ -78,18 +79,20 @@ def study(base: nn.Module, request: Request, search: Search, eye: Eye) -> Genera
         extended = [_extended(labelled, sight, pool) for labelled, sight in zip(everyone, sights, strict=True)]
         fitted = [find(labelled, space, fit="logistic", **search.how) for labelled in extended]
         own, kept = fitted[: len(features)], fitted[len(features) :]
-        directions = own if search.move == "printed" else apart(own, kept, space, search.how)
-        wide = widened(own, kept, space)
+        directions = own if search.move == "printed" else apart(own, kept, space, search.move)
+        wide = moving(own, kept, space, "covariance")
+        rows, few = base.num_ws, -(-base.num_ws // COARSE)
+        ways = [*(Way(directions, count, rows) for count in sorted({few, rows})), Way(wide, few, rows)]
         flagged = torch.stack([sight.flags(looked.looks) for sight in mine]).any(0)
         clear = torch.stack([sight.is_clear(looked.looks) for sight in mine]).all(0)
     else:
-        directions = wide = find_all(features, keep, space, fit=search.fit, **search.how)
+        directions, ways = find_all(features, keep, space, fit=search.fit, **search.how), ()
         flagged = edit(looked.codes[:, None], directions)[1]
         clear = ~flagged
     if not flagged.any() or not clear.any():
         words = "shows" if clear.any() else "is without"
         raise UserError(f"none of {len(flagged)} samples {words} “{request.label}”: label more samples of that side")
-    return Study(space, directions, wide, mine, looked, len(pool.codes), len(pool.codes) + places[0], flagged, clear)
+    return Study(space, directions, ways, mine, looked, len(pool.codes), len(pool.codes) + places[0], flagged, clear)
 
 
 def _with(labelled: Labelled, vectors: Tensor) -> Labelled:
@@ -117,7 +120,7 @@ def prepare_lessons(
 
     flagged = found.pool.of(found.flagged)
     if search.fit == "probe":
-        erase = yield from targets_by_sight(flagged, (found.directions, found.wide), found.sights, watch)
+        erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch)
     else:
         erase = yield from targets_by_score(flagged, found.directions, watch)
     index = torch.arange(len(found.flagged), device=found.flagged.device)

@@ -67,15 +67,15 @@ class Feature:
         },
     }
 
-    steps: int = knob(150, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
-    lr: float = knob(2e-4, "Adam learning rate", min=1e-6, max=1e-1)
+    lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
     alpha: float = knob(1.0, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
-    move: str = knob("straight", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
+    move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
     pushes: float = knob(0.25, "share of a batch that is pushed towards the feature", min=0, max=0.9, advanced=True)
