@@ -2,13 +2,14 @@
 
 A real server on the FFHQ base (else the tiny one), an erasure applied, every round at seeds that were never drawn. The
 models are warm: loaded and composed by an earlier comparison. Then the slider is moved, and what the page asks of the
-server meanwhile is counted.
+server meanwhile is counted. Withdrawing and applying again is timed in the engine, until the model is at hand.
 """
 
 import shutil
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from engine import assets
@@ -39,6 +40,21 @@ def prepare(data: Path, base: str) -> None:
     studio.wait(job)
     studio.keep(job, owner=OWNER)
     studio.close()
+
+
+def switch(data: Path, base: str) -> dict[str, float]:
+    """Milliseconds, median, of withdrawing the erasure and of applying it again."""
+    studio, taken = Studio(data, "cpu", base=base), {"withdraw": [], "apply again": []}
+    names = studio.active(base)
+    studio.models.with_deltas(base, names)
+    for _ in range(ROUNDS):
+        for what, wanted in zip(taken, ([], names), strict=True):
+            begun = time.perf_counter()
+            studio.activate(base, wanted)
+            studio.models.with_deltas(base, studio.active(base))
+            taken[what].append(1000 * (time.perf_counter() - begun))
+    studio.close()
+    return {what: statistics.median(times) for what, times in taken.items()}
 
 
 def measure(page) -> list[float]:
@@ -74,6 +90,7 @@ def main() -> int:
     base = "ffhq" if assets.is_present("ffhq") else "tiny"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         prepare(Path(folder), base)
+        switched = switch(Path(folder), base)
         server = Server(Path(folder), "--base", base, threads=None)
         try:
             browser = playwright.chromium.launch(executable_path=chromium, args=ARGS)
@@ -88,6 +105,9 @@ def main() -> int:
     print(f"## Comparing\n\n{PAIRS} pairs at 128 px of {base}, models warm, seeds new; {ROUNDS} rounds.\n")
     print("| from the click to the last picture, median | slowest | requests while sliding |\n|---|---|---|")
     print(f"| {statistics.median(taken) / 1000:.2f} s | {max(taken) / 1000:.2f} s | {asked} |")
+    print("\n| a composed model | median |\n|---|---|")
+    for what, ms in switched.items():
+        print(f"| {what} | {ms:.1f} ms |")
     return 0
 
 

@@ -44,11 +44,12 @@ def main() -> None:
     parser.add_argument("--fewer-seeds", type=int, default=600, help="samples judged of the other methods")
     parser.add_argument("--attacked", type=int, default=32, help="codes attacked; 0 leaves the attack out")
     parser.add_argument("--published-steps", type=int, default=Feature().steps, help="of the printed recipe (ours)")
-    parser.add_argument("--methods", default="ours,published,naive")
+    parser.add_argument("--compared", help="features that the other methods erase, too (default all)")
     args = parser.parse_args()
     check_judge("judge", {"labelled": "second", "attacked": "second"})
     base = bases["ffhq"].load().eval().requires_grad_(False)
     names = args.features.split(",")
+    compared = names if args.compared is None else args.compared.split(",")
     labels, agreed = label(base, args.labels)
     print("## Features of faces\n")
     print(
@@ -61,12 +62,12 @@ def main() -> None:
     afters, times = {}, {}
     for name in names:
         target = replace(labels[name], keep=tuple(labels[other] for other in PROTECT))
-        for title in args.methods.split(","):
+        for title in ("ours", "published", "naive") if name in compared else ("ours",):
             key = f"{name}: {title}"
             afters[key], times[key] = erase(base, target, method(title, args.published_steps))
     print_verdicts(judge(base, afters, args.seeds, args.fewer_seeds), times)
     if args.attacked:
-        print_attacks(base, {key: model for key, model in afters.items() if "naive" not in key}, args.attacked)
+        print_attacks(base, {key: model for key, model in afters.items() if "ours" in key}, args.attacked)
 
 
 def print_preview(target: Labels) -> None:

@@ -34,7 +34,7 @@ from engine.studio import Studio
 from tests.browser import ARGS, Server
 from webui.pages.feature import FIRST, PSI
 
-BROWSERS, CLICKS, PAUSE = 20, 30, 150  # ms between two clicks of one person
+BROWSERS, CLICKS, PAUSE = 20, 20, 1000  # ms between two clicks of one person
 FILES, BY_SERVER = 1000, 60
 LOOK = 300  # ms between two looks at a page that is waited for; a look in every frame would cost frames
 QUICK = 100  # ms, the median of a click
