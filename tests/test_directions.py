@@ -168,15 +168,21 @@ def test_the_gate_catches_most_new_samples_with_the_feature_and_few_others():
     assert direction.land < direction.gate
 
 
-def test_an_edit_along_the_covariance_is_shorter_in_the_clouds_own_metric(space):
+def test_an_edit_that_leans_with_the_cloud_is_shorter_in_its_metric_and_longer_in_plain_sight(space):
     labels = label(space.codes[:400], axis(0))
     inverse = torch.linalg.inv(space.covariance.double())
 
-    def length(move):
-        shift = find(labels, space, move=move).shift.double()
-        return shift @ inverse @ shift
+    shifts = [find(labels, space, move=move).shift.double() for move in ("covariance", "halfway", "straight")]
+    inside, plain = [s @ inverse @ s for s in shifts], [s @ s for s in shifts]
+    assert inside[0] < inside[1] < inside[2] and plain[0] > plain[1] > plain[2]
 
-    assert length("covariance") < length("straight")
+
+@pytest.mark.parametrize("move", ["covariance", "halfway", "straight"])
+def test_what_is_kept_does_not_move_whichever_way_a_sample_goes(space, move):
+    erased, kept = (label(space.codes[:400], axis(k) + axis(5), name=name) for k, name in ((0, "x"), (1, "kept")))
+    (direction,) = find_all([erased], [kept], space, move=move)
+    kept = find(kept, space)
+    assert abs(kept.score @ direction.shift) < 1e-4 and abs(direction.score @ direction.shift - 1) < 1e-4
 
 
 def test_logistic_regression_agrees_with_the_public_package():

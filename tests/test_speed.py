@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from engine.delta import editable
 from engine.generators import architectures
 from engine.generators.tiny import Tiny
 from engine.methods.guide import Draws, Guide, sensible_size
+from engine.models import pictures, to_pixels
 from engine.redirect import Latents
 from tests import test_eg3d, test_stylegan2
 
@@ -93,3 +95,12 @@ def test_the_peak_is_what_was_held_at_most_and_not_what_was_held_before():
 
 def test_the_page_imports_no_heavy_package_before_it_is_asked_for():
     assert startup.loaded(("gradio", *startup.LAZY)) == ["gradio"]
+
+
+def test_the_full_size_is_drawn_exactly_and_a_preview_nearly():
+    base = built("tiny")
+    w = base.map(base.sample_z(range(12)))
+    with torch.no_grad():
+        exact, preview = (to_pixels(base.synth(w, size=size)) for size in (16, 8))
+    assert (np.stack(pictures(base, w, size=16)) == exact).all() and (np.stack(pictures(base, w)) == exact).all()
+    assert abs(np.stack(pictures(base, w, size=8)).astype(int) - preview).max() <= 4
