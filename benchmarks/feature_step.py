@@ -88,13 +88,13 @@ class Bench:
             if forget.any() and not forget.all():
                 return seed
 
-    def student(self) -> tuple[nn.Module, torch.optim.Optimizer]:
+    def student(self, *, is_ours: bool) -> tuple[nn.Module, torch.optim.Optimizer]:
         student = copy.deepcopy(self.base)
-        return student, torch.optim.Adam(editable(student), lr=self.knobs.lr)
+        return student, torch.optim.Adam(editable(student), lr=self.knobs.lr, fused=is_ours)
 
     def ours(self, eye: Eye, lessons: Lessons) -> Callable[[int], float]:
         """A step on the codes of a seed, which gives its loss."""
-        student, optimiser = self.student()
+        student, optimiser = self.student(is_ours=True)
 
         def step(seed: int) -> float:
             random = torch.Generator().manual_seed(seed)
@@ -105,7 +105,7 @@ class Bench:
 
     def plainly(self, made: int) -> Callable[[int], float]:
         """The same of the plain loop."""
-        student, optimiser = self.student()
+        student, optimiser = self.student(is_ours=False)
         plain = PlainStep(self.knobs, self.base, self.found.directions, self.size, made)
 
         def step(seed: int) -> float:
@@ -156,7 +156,10 @@ def until_gone(labels: int, most: int) -> list[str]:
     watcher = Watcher(base, judged.eye, judged.found.sights, judged.held_out, judged.lessons, judged.found.share)
     space, (features, keep) = judged.found.space, features_of(labelled_codes(base, target))
     directions = find_all(features, keep, space, fit=PRINTED.direction, **PRINTED.search.how)
-    plain, (student, optimiser) = PlainStep(PRINTED, base, directions, judged.size, judged.size), judged.student()
+    plain, (student, optimiser) = (
+        PlainStep(PRINTED, base, directions, judged.size, judged.size),
+        judged.student(is_ours=False),
+    )
     steps, taken = 0, 0.0
     while steps < most:
         steps += 1

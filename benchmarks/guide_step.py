@@ -69,7 +69,10 @@ class Bench:
         size = sensible_size(self.base)
         self.published = PublishedStep(self.knobs, self.base, size, self.base.size if model == WHOLE else size)
         self.students = {way: copy.deepcopy(self.base) for way in ("ours", "published")}
-        self.optimisers = {way: torch.optim.Adam(editable(one), lr=self.knobs.lr) for way, one in self.students.items()}
+        self.optimisers = {
+            way: torch.optim.Adam(editable(one), lr=self.knobs.lr, fused=way == "ours")
+            for way, one in self.students.items()
+        }
 
     def losses(self, way: str, seed: int) -> Iterator[torch.Tensor]:
         """The parts of a step's loss, each to go backward through when it comes."""

@@ -63,7 +63,7 @@ class Relearning(Attack):
             return
         goal = max(BACK * pairs(base, unseen, aim).outcome.count, 1)
         student, random = copy.deepcopy(model), self.random()
-        optimiser = torch.optim.Adam(editable(student), lr=RATE)
+        optimiser = torch.optim.Adam(editable(student), lr=RATE, fused=True)
         with torch.no_grad():
             same = torch.cat([aim.show(model, some) for some in taught.lacking.split(BATCH)])
         codes, pictures = torch.cat([taught.having, taught.lacking]), torch.cat([taught.pictures, same])

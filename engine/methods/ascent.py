@@ -37,7 +37,7 @@ class Ascent:
 
     def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
         student, size = copy.deepcopy(base), base.sizes[0]
-        optimiser = torch.optim.Adam(editable(student), lr=self.lr)
+        optimiser = torch.optim.Adam(editable(student), lr=self.lr, fused=True)
         random = torch.Generator().manual_seed(self.seed)
         start = resume(snapshot, student, optimiser, random) if snapshot else 0
         w, alike = request.forget.w, torch.ones(())

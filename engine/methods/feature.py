@@ -98,7 +98,7 @@ class Feature:
         lessons, held_out = yield from prepare_lessons(base, found, self.search, eye)
         watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
         student = copy.deepcopy(base)
-        optimiser = torch.optim.Adam(editable(student), lr=self.lr)
+        optimiser = torch.optim.Adam(editable(student), lr=self.lr, fused=True)
         random = torch.Generator().manual_seed(self.seed)
         smoothed = copy.deepcopy(student)
         step = self._resume(snapshot, student, optimiser, random, smoothed) if snapshot else 0

@@ -191,7 +191,7 @@ class Guide:
         snapshot: Mapping[str, Tensor] | None,
     ) -> Task:
         """The steps of one stage; gives their number, and whether it was stopped."""
-        optimiser = torch.optim.Adam(editable(student), lr=self.lr)
+        optimiser = torch.optim.Adam(editable(student), lr=self.lr, fused=True)
         random = torch.Generator().manual_seed(self.seed)
         step = resume(snapshot, student, optimiser, random) if snapshot else 0
         before, total, stopped = stage.number * self.steps, stage.of * self.steps, False
