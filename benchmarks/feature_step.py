@@ -156,10 +156,8 @@ def until_gone(labels: int, most: int) -> list[str]:
     watcher = Watcher(base, judged.eye, judged.found.sights, judged.held_out, judged.lessons, judged.found.share)
     space, (features, keep) = judged.found.space, features_of(labelled_codes(base, target))
     directions = find_all(features, keep, space, fit=PRINTED.direction, **PRINTED.search.how)
-    plain, (student, optimiser) = (
-        PlainStep(PRINTED, base, directions, judged.size, judged.size),
-        judged.student(is_ours=False),
-    )
+    plain = PlainStep(PRINTED, base, directions, judged.size, judged.size)
+    student, optimiser = judged.student(is_ours=False)
     steps, taken = 0, 0.0
     while steps < most:
         steps += 1

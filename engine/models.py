@@ -104,7 +104,7 @@ class Models:
 @torch.inference_mode()
 def pictures(model: nn.Module, w: Tensor, *, size: int | None = None, yaw: float = 0.0) -> list[np.ndarray]:
     """HWC uint8 pictures of codes, a few at a time so that memory stays flat. Below the full size, which is an
-    approximation anyway, the quick number type serves (on the FFHQ base LPIPS 0.0001, in half the time)."""
+    approximation anyway, the quick number type serves."""
     dtype = devices.quick_type(w.device) if size and size < model.size else torch.float32
     images = []
     with torch.autocast(w.device.type, dtype, enabled=dtype != torch.float32):

@@ -107,6 +107,7 @@ def test_a_photo_is_erased_checked_and_kept_and_the_numbers_are_the_engines(brow
 
 
 def test_two_people_are_erased_in_one_run_and_the_page_tells_who_is_forgotten_after_each(browser, site):
+    Store(site.data).activate("ffhq", [])  # what an earlier test has kept would weigh on both people
     with open_page(browser, site.url) as page:
         arrive(page, site)
         for number in (1, 2):
@@ -120,7 +121,7 @@ def test_two_people_are_erased_in_one_run_and_the_page_tells_who_is_forgotten_af
         people = JobLog(Store(site.data).database).rows()[0].result["verdict"]["people"]
         cells = page.locator("#verdict .matrix td")
         expect(cells).to_have_text([f"{value:.2f}" for row in people["matrix"] for value in row])
-        assert people["matrix"][0][1] > 0.5 > 0.2 > max(people["matrix"][1])  # on top of the last test's erasure
+        assert people["matrix"][0][1] > 0.9 > 0.2 > max(people["matrix"][1])
         page.get_by_role("button", name="Keep", exact=True).click()
         expect(page.locator(".status")).to_contain_text("Kept, and applied")
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.core.events import Event
 from engine.directions.direction import Direction, edit, pushed
-from engine.directions.sight import MARGIN, Seen, Sight
+from engine.directions.sight import Seen, Sight
 
 Watch = Callable[[Tensor, str], Generator[Event, bool | None, Seen]]  # (codes, what for): looks, reporting progress
 
@@ -95,8 +95,8 @@ def targets_by_sight(
     nearest = flagged.codes.new_full((len(left),), float("inf"))
     for way, depth in product(ways, DEPTHS):
         seen = yield from watch(way.moved(flagged.codes[left], shows[left], depth), "finding what to show instead")
-        above = torch.stack([sight.scores(seen.looks) - sight.gate + MARGIN for sight in sights], 1)
-        worst = above.masked_fill(~shows[left], -float("inf")).amax(1)
+        doubts = torch.stack([sight.doubt(seen.looks) for sight in sights], 1)
+        worst = doubts.masked_fill(~shows[left], -float("inf")).amax(1)
         better = worst < nearest[left]
         nearest[left[better]], pictures[left[better]] = worst[better], seen.pictures[better]
         left = left[nearest[left] >= 0]

@@ -108,9 +108,13 @@ class Sight:
     def flags(self, looks: Tensor) -> Tensor:
         return self.scores(looks) >= self.gate
 
+    def doubt(self, looks: Tensor) -> Tensor:
+        """How far a picture is from being clearly without the feature; below 0 it is."""
+        return self.scores(looks) - (self.gate - MARGIN)
+
     def is_clear(self, looks: Tensor) -> Tensor:
         """Without the feature beyond doubt: neither flagged nor near the gate."""
-        return self.scores(looks) < self.gate - MARGIN
+        return self.doubt(looks) < 0
 
 
 def _unit(labelled: Labelled, pool: Tensor) -> tuple[Tensor, float]:
