@@ -23,3 +23,8 @@ def quick_type(device: torch.device) -> torch.dtype:
     """The number type for long loops: bfloat16 where the processor has it (half the time), else float32."""
     native = device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()
     return torch.bfloat16 if native else torch.float32
+
+
+def computing(device: torch.device, dtype: torch.dtype) -> torch.autocast:
+    """A block whose networks compute in this number type."""
+    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)

@@ -107,7 +107,7 @@ def pictures(model: nn.Module, w: Tensor, *, size: int | None = None, yaw: float
     approximation anyway, the quick number type serves."""
     dtype = devices.quick_type(w.device) if size and size < model.size else torch.float32
     images = []
-    with torch.autocast(w.device.type, dtype, enabled=dtype != torch.float32):
+    with devices.computing(w.device, dtype):
         for part in w.split(BATCH):
             images.extend(to_pixels(model.synth(part, size=size, yaw=yaw).float()))
     return images

@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from engine import device as devices
+
 BATCH = 8
 Eye = Callable[[Tensor], Tensor]  # pictures [n, 3, s, s] in [-1, 1] to one number each
 
@@ -33,7 +35,7 @@ class Aim:
 
     def show(self, model: nn.Module, codes: Tensor) -> Tensor:
         """Pictures of codes [n, num_ws, w_dim]; with gradient."""
-        with torch.autocast(codes.device.type, self.dtype, enabled=self.dtype != torch.float32):
+        with devices.computing(codes.device, self.dtype):
             return model.synth(codes, size=self.size).float()
 
 

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine import device as devices
 from engine.core.events import Event, Progress
 from engine.directions.fits import area_under_curve, folds, logistic_regression, part
 from engine.directions.labelled import Labelled
@@ -49,7 +50,7 @@ class Eye:
     def pictures(self, model: nn.Module, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Inner map and picture of codes [n, D], which go to every row of w, or of w itself; with gradient."""
         w = codes[:, None].expand(-1, model.num_ws, -1) if codes.ndim == 2 else codes
-        with torch.autocast(codes.device.type, self.dtype, enabled=self.dtype != torch.float32):
+        with devices.computing(codes.device, self.dtype):
             features, picture = model.render(w, size=self.size)
         return features.float(), picture.float()
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine import device as devices
 from engine.core.events import Done, Progress, Task
 
 Seer = Callable[[Tensor], Tensor]  # pictures in [-1, 1] to the feature's logit [n]; 0 is the boundary
@@ -55,7 +56,7 @@ class Attack:
     def _picture(self, model: nn.Module, codes: Tensor) -> Tensor:
         w = codes[:, None].expand(-1, model.num_ws, -1)
         size = max([side for side in model.sizes if side <= self.size], default=model.sizes[0])
-        with torch.autocast(codes.device.type, self.dtype, enabled=self.dtype != torch.float32):
+        with devices.computing(codes.device, self.dtype):
             return model.synth(w, size=size).float()
 
 

@@ -79,7 +79,7 @@ class FeatureCheck:
     @torch.no_grad()
     def _picture(self, model: nn.Module, w: Tensor) -> Tensor:
         side = max([size for size in model.sizes if size <= self.size], default=model.sizes[0])
-        with torch.autocast(w.device.type, self.dtype, enabled=self.dtype != torch.float32):
+        with devices.computing(w.device, self.dtype):
             return model.synth(w, size=side).float()
 
     @torch.no_grad()
