@@ -19,6 +19,7 @@ from torch import nn
 from benchmarks.guide_reference import PublishedStep
 from benchmarks.memory import alone, peak
 from benchmarks.stylegan2 import CONFIG as STYLEGAN2
+from engine import device as devices
 from engine.core.events import result
 from engine.data import LatentBatch, Request
 from engine.delta import compose, editable
@@ -62,10 +63,11 @@ MODELS[WHOLE] = ffhq
 class Bench:
     """One student each for the two ways, and the codes of every step."""
 
-    def __init__(self, model: str, bank: int = BANK) -> None:
+    def __init__(self, model: str, bank: int = BANK, dtype: torch.dtype = torch.float32) -> None:
         self.base, self.knobs = MODELS[model](), Guide(**KNOBS, steps=1, bank=bank)
         people, latents = self.base.map(self.base.sample_z([PERSON])), Latents.of(self.base, draws=1000)
-        self.draws = Draws(self.knobs, self.base, latents, people, self.knobs.targets(self.base, latents, people))
+        targets = self.knobs.targets(self.base, latents, people)
+        self.draws = Draws(self.knobs, self.base, latents, people, targets, dtype)
         size = sensible_size(self.base)
         self.published = PublishedStep(self.knobs, self.base, size, self.base.size if model == WHOLE else size)
         self.students = {way: copy.deepcopy(self.base) for way in ("ours", "published")}
@@ -107,8 +109,8 @@ class Bench:
         return time.perf_counter() - started
 
 
-def speed(model: str, rounds: int) -> str:
-    bench = Bench(model)
+def speed(model: str, rounds: int, dtype: torch.dtype = torch.float32) -> str:
+    bench = Bench(model, dtype=dtype)
     with torch.no_grad():
         first = {way: sum(loss.item() for loss in bench.losses(way, 0)) for way in bench.students}
     for way in bench.students:
@@ -120,7 +122,8 @@ def speed(model: str, rounds: int) -> str:
     seconds = {way: statistics.median(row[way] for row in taken) for way in bench.students}
     spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
     losses = f"{first['ours']:.4f} | {abs(first['ours'] - first['published']):.1e}"
-    return f"| {model} | {seconds['published']:.2f} | {seconds['ours']:.2f} | {spread} | {view:.2f} | {losses} |"
+    title = model if dtype == torch.float32 else f"{model}, ours in {str(dtype).removeprefix('torch.')}"
+    return f"| {title} | {seconds['published']:.2f} | {seconds['ours']:.2f} | {spread} | {view:.2f} | {losses} |"
 
 
 def peak_of_steps(model: str, way: str) -> float:
@@ -179,11 +182,14 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=60, help="published steps at most")
     args = parser.parse_args()
     print("## GUIDE: a step, its memory, and the way to the same result\n")
-    print(f"One person, two neighbours, two random faces; {torch.get_num_threads()} threads, float32.\n")
+    print(f"One person, two neighbours, two random faces; {torch.get_num_threads()} threads, float32 unless said.\n")
     print("| model | published, s | ours, s | times as fast (spread) | a kept view, s | first loss | differs by |")
     print("|---|---|---|---|---|---|---|")
     for model in args.models:
         print(speed(model, args.rounds), flush=True)
+        quick = devices.quick_type(torch.device("cpu"))
+        if quick != torch.float32 and MODELS[model] is ffhq:  # the others take no part in it
+            print(speed(model, args.rounds, quick), flush=True)
     print("\n| model | published, MB | ours, MB | share |\n|---|---|---|---|")
     for model in args.models:
         print(memory(model), flush=True)

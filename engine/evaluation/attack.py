@@ -54,10 +54,11 @@ class Attack:
         yield Done({"codes": best, "logits": logits})
 
     def _picture(self, model: nn.Module, codes: Tensor) -> Tensor:
+        """As it would be shown: colours beyond white and black could fool h, but nobody sees them."""
         w = codes[:, None].expand(-1, model.num_ws, -1)
         size = max([side for side in model.sizes if side <= self.size], default=model.sizes[0])
         with devices.computing(codes.device, self.dtype):
-            return model.synth(w, size=size).float()
+            return model.synth(w, size=size).float().clamp(-1, 1)
 
 
 def _clipped(step: Tensor, limit: Tensor) -> Tensor:

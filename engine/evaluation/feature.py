@@ -99,7 +99,7 @@ class FeatureCheck:
 
     def _verdict(self, seen: Mapping[str, Tensor], feature: str | None) -> dict[str, Any]:
         old, new = seen["old"], seen["new"]
-        drifts = [Drift.between(name, old[:, k].tolist(), new[:, k].tolist()) for k, name in enumerate(self.jury.names)]
+        drifts = self._drifts(old, new)
         verdict: dict[str, Any] = {"samples": len(old), "psi": self.psi}
         lacking = torch.ones(len(old), dtype=torch.bool)
         if feature is not None:
@@ -112,7 +112,7 @@ class FeatureCheck:
                 "removed": removed(target.before, target.after),
                 "still": seen["seed"][still].tolist()[:12],
             }
-        others = [drift for drift in drifts if drift.name != feature]
+        others = self._drifts(old, new, feature)
         verdict["drift"] = {drift.name: drift.plain() for drift in others}
         verdict["largest drift"] = max((abs(drift.points) for drift in others), default=0.0)
         verdict["unaffected"] = {
@@ -120,11 +120,23 @@ class FeatureCheck:
             "lpips": seen["lpips"][lacking].mean().item() if self.has_lpips else None,
             "lpips interval": interval(seen["lpips"][lacking])[1:] if self.has_lpips and lacking.any() else None,
             "pixels": seen["pixels"][lacking].mean().item(),
+            "drift": self._points(old[lacking], new[lacking], feature) if lacking.any() else {},
         }
         verdict["most changed"] = seen["seed"][lacking][seen["pixels"][lacking].argsort(descending=True)][:6].tolist()
         if self.distances:
             verdict["FD-eff"] = set_distance(seen["old features"], seen["new features"], lacking)
         return verdict
+
+    def _drifts(self, old: Tensor, new: Tensor, but: str | None = None) -> list[Drift]:
+        """How often the jury sees each attribute, before and after."""
+        return [
+            Drift.between(name, old[:, k].tolist(), new[:, k].tolist())
+            for k, name in enumerate(self.jury.names)
+            if name != but
+        ]
+
+    def _points(self, old: Tensor, new: Tensor, but: str | None) -> dict[str, float]:
+        return {drift.name: drift.points for drift in self._drifts(old, new, but)}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from engine import device as devices
 from engine import losses
 
 
@@ -25,15 +26,17 @@ class View:
 
 
 class Eye:
-    """Takes views at one size; the recogniser looks only if its weight is not 0."""
+    """Takes views at one size, of generators that compute in one number type; the recogniser looks only if its weight
+    is not 0."""
 
-    def __init__(self, model: nn.Module, size: int, *, with_identity: bool) -> None:
+    def __init__(self, model: nn.Module, size: int, *, with_identity: bool, dtype: torch.dtype = torch.float32) -> None:
         device = model.w_avg.device
-        self.size, self.percept = size, losses.lpips("alex", device)
+        self.size, self.dtype, self.percept = size, dtype, losses.lpips("alex", device)
         self.recognise = losses.identity if with_identity else None
 
     def look(self, model: nn.Module, w: Tensor, yaw: float = 0.0, *, glance: bool = False) -> View:
-        features, image = model.render(w, size=self.size, yaw=yaw)
+        with devices.computing(w.device, self.dtype):
+            features, image = (part.float() for part in model.render(w, size=self.size, yaw=yaw))
         nothing = image.new_zeros(len(w), 1)
         vector = self.recognise(image) if self.recognise and not glance else nothing
         return View(nothing if glance else features, self.percept.features(image), vector)

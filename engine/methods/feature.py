@@ -67,10 +67,10 @@ class Feature:
         },
     }
 
-    steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(200, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
-    lr: float = knob(2e-4, "Adam learning rate", min=1e-6, max=1e-1)
+    lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
     alpha: float = knob(1.0, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)

@@ -25,6 +25,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from engine import device as devices
 from engine import losses
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
@@ -116,7 +117,8 @@ class Guide:
             yield Progress(stage.number * self.steps, stage.of * self.steps, images=images, note="redirected")
             steps, stopped = 0, False
             if self.steps:
-                draws = Draws(self, base, latents, people[: stage.known], targets[: stage.known])
+                dtype = devices.quick_type(people.device)
+                draws = Draws(self, base, latents, people[: stage.known], targets[: stage.known], dtype)
                 steps, stopped = yield from self._train(student, draws, stage, deltas, snapshot)
             deltas.append(Delta.between(model, student, self._card(request, stage, steps)))
             snapshot = None
@@ -274,10 +276,18 @@ class Draws:
     """The codes of each step: the people, neighbours of theirs, and random faces. With a bank, a finite set is drawn
     once and met again and again, so that the frozen side is looked at once."""
 
-    def __init__(self, knobs: Guide, base: nn.Module, latents: Latents, people: Tensor, targets: Tensor) -> None:
+    def __init__(
+        self,
+        knobs: Guide,
+        base: nn.Module,
+        latents: Latents,
+        people: Tensor,
+        targets: Tensor,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         self.knobs, self.base, self.people, self.targets = knobs, base, people, targets
         self.unit = latents.radius * math.sqrt(base.num_ws)  # one mean radius, over the whole code
-        self.eye = Eye(base, sensible_size(base), with_identity=knobs.identity_weight > 0)
+        self.eye = Eye(base, sensible_size(base), with_identity=knobs.identity_weight > 0, dtype=dtype)
         self.frozen = Frozen(base, self.eye)
         random = torch.Generator().manual_seed(
             knobs.seed + 1
