@@ -54,6 +54,20 @@ def test_every_page_opens_with_its_name_and_its_place_in_the_bar(page, server):
         assert page.locator("h1").count() == 1
 
 
+def test_an_open_page_that_nobody_touches_asks_for_hardly_any_frames(page, server):
+    page.add_init_script(
+        """window.asked = 0;
+        const real = window.requestAnimationFrame.bind(window);
+        window.requestAnimationFrame = (callback) => { window.asked += 1; return real(callback); };"""
+    )
+    go(page, server.url, "compare")
+    settle(page)
+    page.wait_for_timeout(1500)
+    asked = page.evaluate("window.asked")
+    page.wait_for_timeout(2000)
+    assert page.evaluate("window.asked") - asked < 20, "sixty a second would be 120"
+
+
 def test_the_start_page_shows_what_the_generator_draws_now(page, server):
     go(page, server.url)
     expect(page.locator(".hero img")).to_have_count(8)

@@ -24,9 +24,10 @@ from webui.events import SORRY, said
 from webui.feature.check import cards as feature_cards
 from webui.form import Form
 from webui.grid import LabelGrid, keep_labels
+from webui.headers import First
 from webui.owner import HEADER
 from webui.pages import pages
-from webui.panels import JobPanel
+from webui.panels import CROWD, TICK, JobPanel
 from webui.pictures import data_uri, samples
 from webui.runview import job_tree, status
 from webui.samplepage import SamplePage
@@ -69,6 +70,20 @@ def test_every_page_answers_under_a_policy_that_lets_nothing_out(door, path):
     assert "connect-src 'self'" in policy and "default-src 'self'" in policy and "http" not in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_page_begins_with_our_first_script_and_a_report_stays_as_it_is(door):
+    page = door.get("/compare", headers=HTML)
+    assert page.text.index("start-up clock") < page.text.index('type="module"')
+    assert int(page.headers["content-length"]) == len(page.content)
+
+    async def report(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+        await send({"type": "http.response.body", "body": b"<html><head></head>", "more_body": True})
+        await send({"type": "http.response.body", "body": b"</html>"})
+
+    answer = TestClient(First(report, "<script></script>")).get("/", headers=HTML)
+    assert answer.text == "<html><head></head></html>"
 
 
 def test_the_server_says_that_it_is_well(door):
@@ -346,6 +361,35 @@ def test_a_watcher_replays_and_follows_a_run_to_its_end(studio):
     assert "Done in" in last and "data:image/webp" in last and first[-1][button]["interactive"] is True
     (refusal,) = drive(panel._follow(job, "bob"))
     assert "no run" in str(refusal[panel.view]) and "data:image" not in str(refusal)
+
+
+def test_a_crowd_of_watchers_is_told_as_often_in_all_as_a_few(studio, monkeypatch):
+    waits = []
+
+    async def note(seconds):
+        waits.append(seconds)
+
+    with gr.Blocks() as demo:
+        panel = JobPanel(studio, belongs=lambda row: True)
+        panel.watch(demo)
+    job = studio.forget("tiny", Seeds((3,)), "ascent", {"steps": 2000}, owner="ann")
+
+    async def watch(others):
+        panel.watchers = others
+        follower = panel._follow(job, "ann")
+        await anext(follower)
+        await anext(follower)
+        await follower.aclose()
+
+    monkeypatch.setattr("webui.panels.asyncio.sleep", note)
+    for others in (0, 3 * CROWD - 1):
+        drive(as_updates(watch(others)))
+    studio.stop(job, keep=False, owner="ann")
+    assert waits[0] == TICK and waits[-1] == 3 * TICK and panel.watchers == 3 * CROWD - 1
+
+
+async def as_updates(coroutine):
+    yield await coroutine
 
 
 def test_the_page_finds_only_the_owners_own_run(studio):

@@ -19,12 +19,12 @@ from engine.studio import Studio
 from webui import pictures, report, runfiles
 from webui.endpoints import add_endpoints
 from webui.feature import files
-from webui.headers import HEADERS, LOOPBACK, Headers, OnlyHosts
+from webui.headers import HEADERS, LOOPBACK, First, Headers, OnlyHosts
 from webui.owner import Owners
 from webui.pages import pages
 from webui.recover import downloads
 from webui.shell import footer, header, keep_stream
-from webui.theme import head, theme
+from webui.theme import first_script, head, theme
 from webui.transfer import add_routes, clean
 
 TEN_MINUTES = 600
@@ -104,6 +104,7 @@ def site(
     app.add_middleware(Owners, username=auth[0] if auth else None)
     if hosts:
         app.add_middleware(OnlyHosts, names=hosts)
+    app.add_middleware(First, html=first_script())
     app.add_middleware(Headers, headers=HEADERS)
     return app
 

@@ -32,6 +32,39 @@ class Headers:
         await self.app(scope, receive, add if scope["type"] == "http" else send)
 
 
+class First:
+    """Puts a piece of HTML at the beginning of the head of Gradio's pages, which come whole. Reports, which are kept as
+    files, stay as they are."""
+
+    def __init__(self, app: Any, html: str) -> None:
+        self.app, self.html = app, html.encode()
+
+    async def __call__(self, scope: dict, receive: Any, send: Any) -> None:
+        asked = dict(scope["headers"]) if scope["type"] == "http" else {}
+        if b"text/html" not in asked.get(b"accept", b""):
+            await self.app(scope, receive, send)
+            return
+        begin, body = None, b""
+
+        async def add(message: dict) -> None:
+            nonlocal begin, body
+            if message["type"] == "http.response.start":
+                begin = message if dict(message["headers"]).get(b"content-type", b"").startswith(b"text/html") else None
+            if begin is None:
+                await send(message)
+            elif message["type"] == "http.response.body":
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    is_ours = b"window.gradio_config" in body
+                    page = body.replace(b"<head>", b"<head>" + self.html, 1) if is_ours else body
+                    others = [pair for pair in begin["headers"] if pair[0] != b"content-length"]
+                    await send({**begin, "headers": [*others, (b"content-length", str(len(page)).encode())]})
+                    await send({"type": "http.response.body", "body": page})
+
+        unpacked = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
+        await self.app(scope | {"headers": unpacked}, receive, add)
+
+
 class OnlyHosts:
     """Refuses requests that name another host: a foreign page cannot reach a local server by a name of its own."""
 

@@ -29,6 +29,7 @@ from webui.story import Story
 from webui.view import View
 
 TICK = 0.25  # seconds between two looks at the log
+CROWD = 4  # watchers from which on each of them looks more seldom, so that all together cost no more
 
 Look = Callable[[Row, str], dict]
 
@@ -44,7 +45,7 @@ class JobPanel:
         doing: str = "Erasing",
         find: Callable[[gr.Request], str | None] | None = None,
     ) -> None:
-        self.studio, self.belongs, self.doing = studio, belongs, doing
+        self.studio, self.belongs, self.doing, self.watchers = studio, belongs, doing, 0
         self.find, self.is_linked = find or self._latest, find is None
         self.view = View(events=("stop_keep", "stop_discard", "keep", "discard", "resume", "attach"), cls="job-host")
 
@@ -60,8 +61,7 @@ class JobPanel:
         """Binds the panel to its page. With `look_at_once` the page looks at a run before it has ended, too."""
         self.locks, self.look, self.look_at_once = list(locks), look, look_at_once
         self.outputs = [self.view, *locks, *parts]
-        # Gradio runs a clock in every frame for each part that waits, seen or not: one is enough.
-        self.watching = {"outputs": self.outputs, "concurrency_limit": None, "show_progress_on": self.view}
+        self.watching = {"outputs": self.outputs, "concurrency_limit": None}
         bind(demo.load, self._attach, **self.watching)
         bind(self.view.attach, self._attach, **self.watching)
         bind(self.view.resume, self._resume, **self.watching)
@@ -111,6 +111,14 @@ class JobPanel:
 
     async def _follow(self, job: str, owner: str) -> AsyncIterator[dict]:
         """Replays, then follows; asynchronous, so that a hundred watchers hold no thread."""
+        self.watchers += 1
+        try:
+            async for update in self._updates(job, owner):
+                yield update
+        finally:
+            self.watchers -= 1
+
+    async def _updates(self, job: str, owner: str) -> AsyncIterator[dict]:
         story, shown = Story(), None
         pictures: dict[str, str] = {}
         while True:
@@ -130,7 +138,7 @@ class JobPanel:
                 if parts:
                     yield parts
                 return
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(TICK * max(1.0, self.watchers / CROWD))
 
     def _read(self, job: str, owner: str, story: Story, pictures: dict[str, str]) -> tuple[Row, int]:
         """The run and its place in the queue. The row first: what is written later is read at the next tick."""

@@ -106,6 +106,11 @@ def theme() -> gr.themes.Base:
     return made.set(**shades, **PLAIN)
 
 
+def first_script() -> str:
+    """What must run before Gradio's own scripts; its `head=` comes after them."""
+    return f"<script>{(HERE / 'calm.js').read_text()}</script>"
+
+
 def head() -> str:
     """Our sheets and scripts. As `css=` Gradio would rewrite the rules and lose those for the bar on small screens."""
     names = ("style", "grid", "compare", "charts", "tasks", "person", "audit", "tour")

@@ -1,0 +1,22 @@
+// Gradio's start-up clock is never stopped: on every open page it asks for sixty frames a second, for nobody to see. So
+// what began to ask before our page stood there, and still asks in every frame, gets one frame a second.
+(() => {
+  const soon = window.requestAnimationFrame.bind(window);
+  let stands = false; // whether our page is there
+  let early = null; // within a callback: whether its line began before
+  window.requestAnimationFrame = (callback) => {
+    const began = early ?? !stands;
+    const run = (time) => {
+      early = began;
+      try {
+        callback(time);
+      } finally {
+        early = null;
+      }
+    };
+    if (!(began && stands)) return soon(run);
+    setTimeout(() => soon(run), 1000);
+    return 0;
+  };
+  window.addEventListener("lethe:stands", () => (stands = true), { once: true });
+})();
