@@ -363,33 +363,24 @@ def test_a_watcher_replays_and_follows_a_run_to_its_end(studio):
     assert "no run" in str(refusal[panel.view]) and "data:image" not in str(refusal)
 
 
-def test_a_crowd_of_watchers_is_told_as_often_in_all_as_a_few(studio, monkeypatch):
-    waits = []
-
-    async def note(seconds):
-        waits.append(seconds)
-
+def test_a_crowd_of_watchers_is_told_as_often_in_all_as_a_few(studio):
     with gr.Blocks() as demo:
         panel = JobPanel(studio, belongs=lambda row: True)
         panel.watch(demo)
-    job = studio.forget("tiny", Seeds((3,)), "ascent", {"steps": 2000}, owner="ann")
+    job, counts = studio.forget("tiny", Seeds((3,)), "ascent", {"steps": 12}, owner="ann"), []
 
-    async def watch(others):
-        panel.watchers = others
-        follower = panel._follow(job, "ann")
-        await anext(follower)
-        await anext(follower)
-        await follower.aclose()
+    async def watching(others):
+        """Counts the watchers of a run, then leaves it: in the middle, as a closed tab does."""
+        followers = [panel._follow(job, "ann") for _ in range(others)]
+        for follower in followers:
+            await anext(follower)
+        counts.append((panel.watchers, panel.pause))
+        for follower in followers:
+            await follower.aclose()
+        yield panel.watchers
 
-    monkeypatch.setattr("webui.panels.asyncio.sleep", note)
-    for others in (0, 3 * CROWD - 1):
-        drive(as_updates(watch(others)))
-    studio.stop(job, keep=False, owner="ann")
-    assert waits[0] == TICK and waits[-1] == 3 * TICK and panel.watchers == 3 * CROWD - 1
-
-
-async def as_updates(coroutine):
-    yield await coroutine
+    assert drive(watching(1)) == drive(watching(3 * CROWD)) == [0]
+    assert counts == [(1, TICK), (3 * CROWD, 3 * TICK)]
 
 
 def test_the_page_finds_only_the_owners_own_run(studio):

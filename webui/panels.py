@@ -109,6 +109,11 @@ class JobPanel:
         async for update in self._follow(job, owner_of(request)):
             yield update
 
+    @property
+    def pause(self) -> float:
+        """Seconds until a watcher looks again."""
+        return TICK * max(1.0, self.watchers / CROWD)
+
     async def _follow(self, job: str, owner: str) -> AsyncIterator[dict]:
         """Replays, then follows; asynchronous, so that a hundred watchers hold no thread."""
         self.watchers += 1
@@ -138,7 +143,7 @@ class JobPanel:
                 if parts:
                     yield parts
                 return
-            await asyncio.sleep(TICK * max(1.0, self.watchers / CROWD))
+            await asyncio.sleep(self.pause)
 
     def _read(self, job: str, owner: str, story: Story, pictures: dict[str, str]) -> tuple[Row, int]:
         """The run and its place in the queue. The row first: what is written later is read at the next tick."""
