@@ -61,11 +61,14 @@ def test_an_open_page_that_nobody_touches_asks_for_hardly_any_frames(page, serve
         window.requestAnimationFrame = (callback) => { window.asked += 1; return real(callback); };"""
     )
     go(page, server.url, "compare")
-    settle(page)
-    page.wait_for_timeout(1500)
-    asked = page.evaluate("window.asked")
-    page.wait_for_timeout(2000)
-    assert page.evaluate("window.asked") - asked < 20, "sixty a second would be 120"
+
+    def asked_in_a_second():
+        before = page.evaluate("window.asked")
+        page.wait_for_timeout(1000)
+        return page.evaluate("window.asked") - before
+
+    found = [asked_in_a_second() for _ in range(12)]  # what Gradio draws at the start plays out for some seconds
+    assert min(found) < 10, f"in each second: {found}"
 
 
 def test_the_start_page_shows_what_the_generator_draws_now(page, server):
