@@ -35,6 +35,7 @@ class Runner:
         self._starting = threading.Lock()
         self._worker: threading.Thread | None = None
         self._closing = False
+        self._at_work: str | None = None  # the job that the worker has not let go of yet
 
     def submit(self, job: str, start: Callable[[], Task], finish: Callable[[Any, bool], Any]) -> None:
         """Queues a job of the log, new or interrupted. `finish(result, was_stopped)` gives what the log keeps of it."""
@@ -69,9 +70,11 @@ class Runner:
                 self._changed.wait(0.2)
 
     def wait(self, job: str) -> Row:
-        """Blocks until the job has ended."""
+        """Blocks until the job has ended and what it no longer needs is gone."""
         for _ in self.follow(job):
             pass
+        with self._changed:
+            self._changed.wait_for(lambda: self._at_work != job)
         return self.log.get(job)
 
     def close(self, timeout: float = 5.0) -> None:
@@ -92,12 +95,14 @@ class Runner:
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None and not self._closing:
+            self._at_work = item[0]
             try:
                 self._run(*item)
             except Exception:  # the worker must live on, whatever happened to one job
                 self._trouble(item[0])
             finally:
                 self._asked.pop(item[0], None)
+                self._at_work = None
                 self._notify()
 
     def _run(self, job: str, start: Callable[[], Task], finish: Callable[[Any, bool], Any]) -> None:
