@@ -185,9 +185,9 @@ def main() -> None:
     print(f"One person, two neighbours, two random faces; {torch.get_num_threads()} threads, float32 unless said.\n")
     print("| model | published, s | ours, s | times as fast (spread) | a kept view, s | first loss | differs by |")
     print("|---|---|---|---|---|---|---|")
+    quick = devices.quick_type(torch.device("cpu"))
     for model in args.models:
         print(speed(model, args.rounds), flush=True)
-        quick = devices.quick_type(torch.device("cpu"))
         if quick != torch.float32 and MODELS[model] is ffhq:  # the others take no part in it
             print(speed(model, args.rounds, quick), flush=True)
     print("\n| model | published, MB | ours, MB | share |\n|---|---|---|---|")

@@ -112,7 +112,7 @@ class FeatureCheck:
                 "removed": removed(target.before, target.after),
                 "still": seen["seed"][still].tolist()[:12],
             }
-        others = self._drifts(old, new, feature)
+        others = [drift for drift in drifts if drift.name != feature]
         verdict["drift"] = {drift.name: drift.plain() for drift in others}
         verdict["largest drift"] = max((abs(drift.points) for drift in others), default=0.0)
         verdict["unaffected"] = {
@@ -120,23 +120,20 @@ class FeatureCheck:
             "lpips": seen["lpips"][lacking].mean().item() if self.has_lpips else None,
             "lpips interval": interval(seen["lpips"][lacking])[1:] if self.has_lpips and lacking.any() else None,
             "pixels": seen["pixels"][lacking].mean().item(),
-            "drift": self._points(old[lacking], new[lacking], feature) if lacking.any() else {},
+            "drift": {
+                drift.name: drift.points
+                for drift in (self._drifts(old[lacking], new[lacking]) if lacking.any() else ())
+                if drift.name != feature
+            },
         }
         verdict["most changed"] = seen["seed"][lacking][seen["pixels"][lacking].argsort(descending=True)][:6].tolist()
         if self.distances:
             verdict["FD-eff"] = set_distance(seen["old features"], seen["new features"], lacking)
         return verdict
 
-    def _drifts(self, old: Tensor, new: Tensor, but: str | None = None) -> list[Drift]:
+    def _drifts(self, old: Tensor, new: Tensor) -> list[Drift]:
         """How often the jury sees each attribute, before and after."""
-        return [
-            Drift.between(name, old[:, k].tolist(), new[:, k].tolist())
-            for k, name in enumerate(self.jury.names)
-            if name != but
-        ]
-
-    def _points(self, old: Tensor, new: Tensor, but: str | None) -> dict[str, float]:
-        return {drift.name: drift.points for drift in self._drifts(old, new, but)}
+        return [Drift.between(name, old[:, k].tolist(), new[:, k].tolist()) for k, name in enumerate(self.jury.names)]
 
 
 @dataclass(frozen=True)
