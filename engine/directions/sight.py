@@ -17,6 +17,7 @@ from engine.directions.fits import area_under_curve, folds, logistic_regression,
 from engine.directions.labelled import Labelled
 
 CELLS = 4  # the inner map is averaged to so many cells a side
+INNER = 16  # px: larger maps are averaged to this side, a quarter of the memory
 BATCH = 16
 MOST = 1.5  # times the labelled share
 PENALTY = 0.125  # of the regression, for each number that is looked at
@@ -30,13 +31,23 @@ class Seen:
     codes: Tensor  # [n, D]
     looks: Tensor  # [n, F], the inner map in cells, and the picture: late rows of w rule its colours alone
     pictures: Tensor  # [n, 3, s, s]
+    maps: Tensor  # [n, c, h, w], the inner map at `INNER` px at most: late layers draw the details from it
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.codes, self.looks, self.pictures, self.maps
 
     def of(self, which: Tensor) -> "Seen":
-        return Seen(self.codes[which], self.looks[which], self.pictures[which])
+        return Seen(*(part[which] for part in self.parts))
 
     @staticmethod
-    def join(parts: Sequence["Seen"]) -> "Seen":
-        return Seen(*(torch.cat([getattr(p, name) for p in parts]) for name in ("codes", "looks", "pictures")))
+    def join(several: Sequence["Seen"]) -> "Seen":
+        return Seen(*(torch.cat(same) for same in zip(*(seen.parts for seen in several), strict=True)))
+
+
+def shrunk(features: Tensor) -> Tensor:
+    """An inner map as it is kept and compared."""
+    return F.adaptive_avg_pool2d(features, min(INNER, features.shape[-1]))
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,8 @@ class Eye:
     def look(self, model: nn.Module, codes: Tensor) -> Seen:
         features, picture = self.pictures(model, codes)
         cells = F.adaptive_avg_pool2d(features, CELLS), F.adaptive_avg_pool2d(picture, 2 * CELLS)
-        return Seen(codes, torch.cat([cell.flatten(1) for cell in cells], 1), picture)
+        looks = torch.cat([cell.flatten(1) for cell in cells], 1)
+        return Seen(codes, looks, picture, shrunk(features).to(self.dtype))
 
     def watch(self, model: nn.Module, codes: Tensor, note: str) -> Generator[Event, bool | None, Seen]:
         """`look` in small parts, with progress."""

@@ -11,13 +11,15 @@ from engine.core.errors import UserError
 from engine.core.events import Event
 from engine.data import Request
 from engine.directions.direction import Direction, edit
-from engine.directions.find import apart, find, find_all, moving
+from engine.directions.find import apart, find, find_all, moving, protect_from
 from engine.directions.labelled import Labelled, features_of
-from engine.directions.lessons import Lessons, Way, targets_by_score, targets_by_sight
+from engine.directions.lessons import Lessons
 from engine.directions.sight import Eye, Seen, Sight
 from engine.directions.space import Space, survey
+from engine.directions.targets import Keeper, Way, targets_by_score, targets_by_sight
 
 HELD_OUT = 8  # one in so many random samples is never taught
+BACK = "halfway"  # along what protected attributes are brought back
 COARSE = 4  # one in so many rows of w, the first ones, decides the shape of hair, hats and glasses
 
 
@@ -47,6 +49,7 @@ class Study:
     directions: Sequence[Direction]
     ways: Sequence[Way]  # off the features, the gentlest first
     sights: Sequence[Sight]
+    keepers: Sequence[Keeper]  # of what must be kept
     pool: Seen
     drawn: int
     first: Tensor  # where in `pool` the samples labelled for the first feature are, those with it first
@@ -81,18 +84,21 @@ def study(base: nn.Module, request: Request, search: Search, eye: Eye) -> Genera
         own, kept = fitted[: len(features)], fitted[len(features) :]
         directions = own if search.move == "printed" else apart(own, kept, space, search.move)
         wide = moving(own, kept, space, "covariance")
+        back = [protect_from(one, own, space, BACK) for one in kept]
+        keepers = [Keeper(*pair) for pair in zip(back, sights[len(own) :], strict=True)]
         rows, few = base.num_ws, -(-base.num_ws // COARSE)
         ways = [*(Way(directions, count, rows) for count in sorted({few, rows})), Way(wide, few, rows)]
         flagged = torch.stack([sight.flags(looked.looks) for sight in mine]).any(0)
         clear = torch.stack([sight.is_clear(looked.looks) for sight in mine]).all(0)
     else:
-        directions, ways = find_all(features, keep, space, fit=search.fit, **search.how), ()
+        directions, ways, keepers = find_all(features, keep, space, fit=search.fit, **search.how), (), ()
         flagged = edit(looked.codes[:, None], directions)[1]
         clear = ~flagged
     if not flagged.any() or not clear.any():
         words = "shows" if clear.any() else "is without"
         raise UserError(f"none of {len(flagged)} samples {words} “{request.label}”: label more samples of that side")
-    return Study(space, directions, ways, mine, looked, len(pool.codes), len(pool.codes) + places[0], flagged, clear)
+    drawn = len(pool.codes)
+    return Study(space, directions, ways, mine, keepers, looked, drawn, drawn + places[0], flagged, clear)
 
 
 def _with(labelled: Labelled, vectors: Tensor) -> Labelled:
@@ -120,7 +126,7 @@ def prepare_lessons(
 
     flagged = found.pool.of(found.flagged)
     if search.fit == "probe":
-        erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch)
+        erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch, found.keepers)
     else:
         erase = yield from targets_by_score(flagged, found.directions, watch)
     index = torch.arange(len(found.flagged), device=found.flagged.device)

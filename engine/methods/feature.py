@@ -28,8 +28,8 @@ from engine.data import Request
 from engine.delta import Card, Delta, compose, editable
 from engine.directions.find import MOVES, THRESHOLDS
 from engine.directions.fits import FITS
-from engine.directions.lessons import Lessons
-from engine.directions.sight import Eye, Sight
+from engine.directions.lessons import Goals, Lessons
+from engine.directions.sight import Eye, Sight, shrunk
 from engine.directions.study import Search, prepare_lessons, study
 from engine.evaluation.feature import check_feature
 from engine.methods import methods
@@ -63,6 +63,7 @@ class Feature:
             "lr": 1e-4,
             "steps": 1000,
             "keep_structure": 0.0,
+            "inner": 0.0,
             "smooth": 0.0,
         },
     }
@@ -82,6 +83,7 @@ class Feature:
     reach: float = knob(4.0, "how far, in standard deviations beyond the gate", min=0, max=30, advanced=True)
     even: bool = knob(True, "as many samples to change as to keep in a batch", advanced=True)
     keep_structure: float = knob(1.0, "weight of MS-SSIM in keeping", min=0, max=10, advanced=True)
+    inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
     smooth: float = knob(0.95, "averaging of the weights over steps", min=0, max=0.999, advanced=True)
     size: int = knob(0, "side of the pictures compared; 0 is the smallest the model makes", min=0, advanced=True)
     check_every: int = knob(20, "steps between two looks at held-out samples", min=1, max=1000, advanced=True)
@@ -154,8 +156,11 @@ class Feature:
             fall = 0.525 + 0.475 * math.cos(math.pi * step / self.steps)
             group["lr"] = self.lr * min(1.0, step / WARM_UP) * fall
         codes, goal, forget = self.draw(lessons, random)
-        picture = eye.pictures(student, codes)[1]
-        pixels, structure = (picture - goal).abs().mean((1, 2, 3)), structure_distance(picture, goal)
+        inner, picture = eye.pictures(student, codes)
+        pixels, structure = distance(picture, goal.pictures), structure_distance(picture, goal.pictures)
+        if self.inner:
+            wanted = goal.maps.float()
+            pixels = pixels + self.inner * distance(shrunk(inner), wanted) / wanted.abs().mean((1, 2, 3))
         unlearn, percep = pixels[forget].sum() / len(codes), structure[forget].sum() / len(codes)
         recon = (pixels + self.keep_structure * structure)[~forget].sum() / len(codes)
         loss = self.alpha * (unlearn + percep) + recon
@@ -166,8 +171,7 @@ class Feature:
         optimiser.step()
         return {"unlearn": unlearn.item(), "percep": percep.item(), "recon": recon.item()}
 
-    def draw(self, lessons: Lessons, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Codes, what to show for them, and which of them are to forget."""
+    def draw(self, lessons: Lessons, random: torch.Generator) -> Goals:
         if not self.even:
             return lessons.draw_mixed(self.batch, random)
         pushed = round(self.pushes * self.batch)
@@ -217,6 +221,11 @@ class Watcher:
         seen = getattr(self.held_out, kind)
         seen = seen if len(seen.codes) else getattr(self.lessons, kind)
         return seen.of(slice(LOOKED_AT))
+
+
+def distance(x: Tensor, y: Tensor) -> Tensor:
+    """L1 of each sample."""
+    return (x - y).abs().mean((1, 2, 3))
 
 
 @torch.no_grad()
