@@ -7,6 +7,7 @@ age nets. The paper (StyleGAN, FFHQ) reports 94.2, 93.8, 94.3 and 96.9 % removed
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -109,16 +110,18 @@ def method(title: str, published_steps: int):
             return Ascent()
 
 
-def erase(base: nn.Module, target: Labels, method) -> tuple[nn.Module, float]:
-    """The model after, and the seconds of this process that it took (other processes do not count)."""
+def erase(base: nn.Module, target: Labels, method) -> tuple[nn.Module, tuple[float, float]]:
+    """The model after, and the seconds it took: of the clock, and of cores (other processes do not count)."""
     protected = target if isinstance(method, Feature) and method.direction == "probe" else replace(target, keep=())
-    started, deltas = time.process_time(), ()
+    started, deltas = (time.perf_counter(), time.process_time()), ()
     for event in method.run(base, labelled_codes(base, protected)):
         if isinstance(event, Done):
             deltas = event.result
         elif isinstance(event, Progress) and event.step % 50 == 0 and event.step:
-            print(f"<!-- {target.name} {type(method).__name__} {event.step} {dict(event.scalars)} -->", flush=True)
-    return compose(base, deltas).eval(), time.process_time() - started
+            told = {name: round(value, 3) for name, value in event.scalars.items()}
+            print(target.name, type(method).__name__, event.step, told, file=sys.stderr, flush=True)
+    spent = time.perf_counter() - started[0], time.process_time() - started[1]
+    return compose(base, deltas).eval(), spent
 
 
 def judge(base: nn.Module, afters: dict[str, nn.Module], seeds: int, fewer: int) -> dict[str, dict]:
@@ -131,9 +134,9 @@ def judge(base: nn.Module, afters: dict[str, nn.Module], seeds: int, fewer: int)
     return {key: verdicts[key] for key in afters}
 
 
-def print_verdicts(verdicts: dict, times: dict[str, float]) -> None:
+def print_verdicts(verdicts: dict, times: dict[str, tuple[float, float]]) -> None:
     heads = ("feature: method", "before %", "after % (95 %)", "removed %", "unaffected LPIPS")
-    heads += ("largest drift, points (of samples without it)", "FD-eff (before, floor)", "s of one core")
+    heads += ("largest drift, points (of samples without it)", "FD-eff (before, floor)", "s (of cores)")
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for key, v in verdicts.items():
         after, distance = v["after"], v["FD-eff"]
@@ -146,7 +149,7 @@ def print_verdicts(verdicts: dict, times: dict[str, float]) -> None:
             f"{v['unaffected']['lpips']:.4f}",
             f"{name} {row['points']:+.1f} ± {row['error']:.1f} ({largest(v['unaffected']['drift'])})",
             f"{distance['distance']:.2f} ({distance['before']:.2f}, {distance['floor']:.2f})",
-            f"{times[key]:.0f}",
+            "{:.0f} ({:.0f})".format(*times[key]),
         )
         print(f"| {' | '.join(cells)} |", flush=True)
     for key, v in verdicts.items():
