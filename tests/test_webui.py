@@ -293,9 +293,9 @@ def test_a_long_curve_is_thinned_and_keeps_its_end():
 
 def test_pictures_pair_up_by_name():
     pairs, alone = pair_up(
-        {"before-ann": "a", "after-ann": "b", "before": "c", "after": "d", "map": "e", "after-x": "f"}
+        {"before-ann-1": "a", "after-ann-1": "b", "before": "c", "after": "d", "map": "e", "after-x": "f"}
     )
-    assert pairs == [("ann", "a", "b"), ("", "c", "d")] and alone == [("map", "e"), ("after-x", "f")]
+    assert pairs == [("ann 1", "a", "b"), ("", "c", "d")] and alone == [("map", "e"), ("after-x", "f")]
 
 
 @pytest.mark.parametrize(
