@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.audit.finding import Figure, Finding, Side
-from engine.evaluation.shares import Share, difference
+from engine.evaluation.shares import Share, is_less_often
 
 STANDINGS = {  # what an attack came to, in a word or two, and the tone of that
     "back": ("Brought it back", "bad"),
@@ -32,7 +32,7 @@ def standing(finding: Finding) -> str:
         return _by_intervals(before, after)
     if not before.count:
         return "blind"
-    is_less = difference(before, after)[1] > 0
+    is_less = is_less_often(after, before)
     if after.count and not is_unfinished(finding):
         return "weaker" if is_less else "back"
     return "resisted" if is_less else "unclear"
