@@ -182,7 +182,7 @@ def test_retraining_says_after_how_many_steps():
     assert plain(shares((8, 8), (6, 8), "relearning", steps=6))["words"].startswith("Back after 6 steps of retraining")
     assert plain(shares((8, 8), (8, 8), "relearning", steps=0))["words"].startswith("There without any retraining")
     short = plain(shares((8, 8), (1, 8), "relearning"))
-    assert short["standing"] == "resisted" and short["words"].startswith("Not back within the budget: 1 of 8")
+    assert short["standing"] == "resisted" and short["words"].startswith("Not back within the budget: 1 of 8 pairs (")
 
 
 def test_a_probe_is_compared_with_chance_and_with_the_base():
