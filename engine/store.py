@@ -30,7 +30,7 @@ from engine.core.joblog import Row, State
 from engine.core.targets import has_photo
 from engine.data import ImageSet, LatentBatch, Request
 from engine.delta import Card, Delta
-from engine.files import atomic, save_tensors, sweep
+from engine.files import atomic, by_age, put_last, save_tensors, sweep
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -82,7 +82,9 @@ class Store:
         """Keeps a delta of a run and gives its id; keeping the same one twice gives the same file."""
         day = delta.card.created[:10].replace("-", "") or f"{datetime.now():%Y%m%d}"
         name = checked(f"{day}-{delta.card.method}-{run}" + (f"-{index}" if index else ""))
-        delta.save(self.deltas / f"{name}.safetensors")
+        path = self.deltas / f"{name}.safetensors"
+        delta.save(path)
+        put_last(path, self._delta_files())
         return name
 
     def delta(self, name: str) -> Delta:
@@ -94,7 +96,7 @@ class Store:
     def cards(self, base: str | None = None) -> dict[str, Card]:
         """Ids and cards of the kept deltas, oldest first; a damaged file is left out here and named by `damaged`."""
         cards = {}
-        for path in sorted(self.deltas.glob("*.safetensors"), key=lambda path: path.stat().st_mtime):
+        for path in by_age(self._delta_files()):
             try:
                 card = Delta.read_card(path)
             except DamagedFile:
@@ -105,7 +107,10 @@ class Store:
 
     def damaged(self) -> list[str]:
         """Delta files that cannot be read."""
-        return [path.name for path in sorted(self.deltas.glob("*.safetensors")) if path.stem not in self.cards()]
+        return [path.name for path in sorted(self._delta_files()) if path.stem not in self.cards()]
+
+    def _delta_files(self) -> Iterator[Path]:
+        return self.deltas.glob("*.safetensors")
 
     def delete_delta(self, name: str) -> None:
         self.delta_path(name).unlink()

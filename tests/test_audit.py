@@ -17,7 +17,7 @@ from engine.audit.verdict import STANDINGS, headline, plain, standing
 from engine.core.events import Done, Progress, result
 from engine.data import LatentBatch, Request
 from engine.delta import Card, Delta, compose, digest, fingerprint
-from engine.evaluation.shares import Share, difference
+from engine.evaluation.shares import Share, is_less_often
 from engine.generators.dcgan import Dcgan
 from engine.methods.guide import Guide
 from tests.audit_aims import SMALL, aims, tiny, without
@@ -160,7 +160,7 @@ def shares(before, after, name="search", **more):
         ((8, 8), (8, 8), "back"),
         ((8, 8), (2, 8), "weaker"),
         ((8, 8), (0, 8), "resisted"),
-        ((1, 1), (0, 1), "unclear"),
+        ((2, 2), (0, 2), "unclear"),
         ((0, 8), (0, 8), "blind"),
         ((0, 8), (3, 8), "blind"),
     ],
@@ -172,17 +172,17 @@ def test_an_attack_is_told_by_what_the_counts_bear(before, after, stands):
     assert f"{after[0]} of {after[1]}" in words and "95 % interval" in words
 
 
-def test_the_difference_of_two_shares_has_an_interval_that_few_tries_widen():
-    gap, low, high = difference(Share(8, 8), Share(0, 8))
-    assert gap == 1 and 0.5 < low < high == 1
-    assert difference(Share(1, 1), Share(0, 1))[1] < 0 < low
+def test_fewer_successes_count_as_less_only_beyond_chance():
+    assert is_less_often(Share(0, 4), Share(4, 4)) and is_less_often(Share(2, 100), Share(15, 100))
+    assert not is_less_often(Share(0, 2), Share(2, 2)) and not is_less_often(Share(0, 24), Share(3, 24))
+    assert not is_less_often(Share(8, 8), Share(8, 8)) and not is_less_often(Share(3, 8), Share(0, 8))
 
 
 def test_retraining_says_after_how_many_steps():
     assert plain(shares((8, 8), (6, 8), "relearning", steps=6))["words"].startswith("Back after 6 steps of retraining")
     assert plain(shares((8, 8), (8, 8), "relearning", steps=0))["words"].startswith("There without any retraining")
     short = plain(shares((8, 8), (1, 8), "relearning"))
-    assert short["standing"] == "resisted" and short["words"].startswith("Not back within the budget: 1 of 8")
+    assert short["standing"] == "resisted" and short["words"].startswith("Not back within the budget: 1 of 8 pairs (")
 
 
 def test_a_probe_is_compared_with_chance_and_with_the_base():

@@ -71,6 +71,26 @@ def test_an_open_page_that_nobody_touches_asks_for_hardly_any_frames(page, serve
     assert min(found) < 10, f"in each second: {found}"
 
 
+def test_a_page_that_watches_a_run_is_laid_out_only_when_there_is_news(page, server):
+    begin(page, server.url)
+    expect(page.locator(".job .status")).to_contain_text("of 2000")
+    browser = page.context.new_cdp_session(page)
+    browser.send("Performance.enable")
+
+    def layouts():
+        return next(m["value"] for m in browser.send("Performance.getMetrics")["metrics"] if m["name"] == "LayoutCount")
+
+    def layouts_in_a_second():
+        before = layouts()
+        page.wait_for_timeout(1000)
+        return layouts() - before
+
+    found = [layouts_in_a_second() for _ in range(3)]
+    expect(page.locator("[data-state=running]")).to_be_visible()
+    page.get_by_role("button", name="Stop and discard").click()
+    assert min(found) < 12, f"in each second: {found}"
+
+
 def test_the_start_page_shows_what_the_generator_draws_now(page, server):
     go(page, server.url)
     expect(page.locator(".hero img")).to_have_count(8)

@@ -293,6 +293,23 @@ def test_what_came_last_is_first_though_the_clock_was_set_back(studio, clock):
     assert list(studio.labels.get("me", "tiny", "all")) == [1, 2, 3, 4]
 
 
+def test_kept_erasures_and_task_sessions_stay_in_order_though_the_clock_was_set_back(studio, tmp_path):
+    def set_back():
+        """As if all that was written so far had been written tomorrow."""
+        for path in (tmp_path / "data").rglob("*.*"):
+            os.utime(path, (path.stat().st_atime, path.stat().st_mtime + DAY))
+
+    kept, sessions = [], []
+    for number in range(3):
+        row = studio.wait(studio.forget("tiny", Seeds((number,)), "ascent", {"steps": 1}))
+        kept += studio.keep(row.id)
+        sessions.append(f"session-{number}")
+        studio.wait(studio.begin_tasks("packnet", "digits", {"steps": 1}, name=sessions[-1]))
+        set_back()
+    assert list(studio.store.cards()) == kept
+    assert studio.task_sessions() == sessions[::-1]
+
+
 def test_a_run_waits_for_those_before_it_though_the_clock_was_set_back(studio, clock):
     first = studio.forget("tiny", Seeds((3,)), "ascent", {"steps": 2000})
     clock(-DAY)

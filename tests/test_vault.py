@@ -1,5 +1,7 @@
 """Bits, seals and refusals: what a vault file holds, and that a wrong one changes nothing."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -119,6 +121,8 @@ def test_a_well_sealed_file_with_wrong_contents_is_refused(kept, tmp_path):
     for text, sentence in (("[1]", "another format"), ('{"format": 1}', "lacks what a vault file says")):
         save_file(deposit, made, {"card": text, "sha256": vault._seal(text, deposit)})
         refused(net, made, DamagedFile, sentence)
+    vault.write(made, replace(card, classes=()), deposit)
+    refused(net, made, DamagedFile, "names no class")
 
 
 def test_a_file_of_another_kind_is_refused(kept, tmp_path):

@@ -2,7 +2,9 @@
 
 import asyncio
 import dataclasses
+import re
 import socket
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -33,7 +35,7 @@ from webui.runview import job_tree, status
 from webui.samplepage import SamplePage
 from webui.seeds import parse_seeds
 from webui.story import Story, pair_up
-from webui.theme import COLOURS
+from webui.theme import COLOURS, HERE
 from webui.view import View, h
 
 HTML = {"accept": "text/html"}
@@ -291,9 +293,9 @@ def test_a_long_curve_is_thinned_and_keeps_its_end():
 
 def test_pictures_pair_up_by_name():
     pairs, alone = pair_up(
-        {"before-ann": "a", "after-ann": "b", "before": "c", "after": "d", "map": "e", "after-x": "f"}
+        {"before-ann-1": "a", "after-ann-1": "b", "before": "c", "after": "d", "map": "e", "after-x": "f"}
     )
-    assert pairs == [("ann", "a", "b"), ("", "c", "d")] and alone == [("map", "e"), ("after-x", "f")]
+    assert pairs == [("ann 1", "a", "b"), ("", "c", "d")] and alone == [("map", "e"), ("after-x", "f")]
 
 
 @pytest.mark.parametrize(
@@ -518,6 +520,13 @@ def luminance(colour):
 def test_words_can_be_read_on_their_ground(text, ground, theme):
     light, dark = sorted((luminance(COLOURS[text][theme]), luminance(COLOURS[ground][theme])), reverse=True)
     assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_a_class_is_drawn_by_one_sheet():
+    """All sheets stand in every page, so a second meaning of a class would change the first."""
+    drawn = {sheet.name: set(re.findall(r"^\.([a-z-]+) \{", sheet.read_text(), re.M)) for sheet in HERE.glob("*.css")}
+    twice = [name for name, times in Counter(name for names in drawn.values() for name in names).items() if times > 1]
+    assert set(twice) <= {"dark"}  # the theme, to which every sheet may add colours
 
 
 def test_a_component_that_a_handler_leaves_alone_keeps_its_props():

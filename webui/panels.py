@@ -29,7 +29,7 @@ from webui.story import Story
 from webui.view import View
 
 TICK = 0.25  # seconds between two looks at the log
-CROWD = 4  # watchers from which on each of them looks more seldom, so that all together cost no more
+CROWD = 2  # watchers from which on each of them looks more seldom, so that all together cost no more
 
 Look = Callable[[Row, str], dict]
 

@@ -53,7 +53,7 @@ def strip_tree(chosen: str, along: Sequence[tuple[float, str]], distance: float)
         for d, source in along
     ]
     shown = h("figure", h("img", src=chosen, alt="Who takes their place"), h("figcaption", "shown instead"), cls="new")
-    return h("div", shown, h("div", *row, cls="row-of-faces") if row else None, cls="strip")
+    return h("div", shown, h("div", *row, cls="row-of-faces") if row else None, cls="stand-ins")
 
 
 def verdict_cards(verdict: Mapping[str, Any]) -> Node:

@@ -67,7 +67,7 @@ def pair_up(images: Mapping[str, str]) -> tuple[list[tuple[str, str, str]], list
     for name, picture in images.items():
         kind, _, label = name.partition("-")
         if kind == "before" and (after := images.get(name.replace("before", "after", 1))):
-            pairs.append((label, picture, after))
+            pairs.append((label.replace("-", " "), picture, after))
         elif not (kind == "after" and name.replace("after", "before", 1) in images):
             alone.append((name, picture))
     return pairs, alone

@@ -51,7 +51,7 @@ class Reinversion(Attack):
 
     @property
     def _count(self) -> int:
-        return max(2, self.budget.tries // 4)  # each is as costly as several of another attack
+        return max(4, self.budget.tries // 4)  # each costs as much as several elsewhere; fewer than four tell nothing
 
     @property
     def _steps(self) -> int:

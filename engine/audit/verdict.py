@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.audit.finding import Figure, Finding, Side
-from engine.evaluation.shares import Share, difference
+from engine.evaluation.shares import Share, is_less_often
 
 STANDINGS = {  # what an attack came to, in a word or two, and the tone of that
     "back": ("Brought it back", "bad"),
@@ -32,7 +32,7 @@ def standing(finding: Finding) -> str:
         return _by_intervals(before, after)
     if not before.count:
         return "blind"
-    is_less = difference(before, after)[1] > 0
+    is_less = is_less_often(after, before)
     if after.count and not is_unfinished(finding):
         return "weaker" if is_less else "back"
     return "resisted" if is_less else "unclear"
@@ -54,7 +54,8 @@ def _by_intervals(before: Figure, after: Figure) -> str:
 def sentence(finding: Finding, stands: str) -> str:
     if stands == "skipped":
         return f"Not made: {finding.skipped}."
-    here, there = told(finding.after), told(finding.before)
+    what = " pairs" if finding.name == RETRAINING else ""
+    here, there = told(finding.after, what), told(finding.before, what)
     if isinstance(finding.before.outcome, Figure):
         opening = {
             "back": "The probe reads it as well as in the base",
@@ -66,9 +67,9 @@ def sentence(finding: Finding, stands: str) -> str:
             opening = "What the probe knew in the base is turned into its opposite here"
         return f"{opening}: {here}; in the base {there}; chance is {finding.before.outcome.chance:g}."
     if is_unfinished(finding) and stands != "blind":
-        return f"Not back within the budget: {here} pairs; in the base {there}."
+        return f"Not back within the budget: {here}; in the base {there}."
     if finding.name == RETRAINING and stands != "blind":
-        return f"{returned(finding.after)}: {here} pairs; in the base {there}."
+        return f"{returned(finding.after)}: {here}; in the base {there}."
     return {
         "back": f"Succeeded, and not clearly less often than on the base: {here}; on the base {there}.",
         "weaker": f"Still succeeded, though less often: {here}; on the base {there}.",
@@ -78,12 +79,12 @@ def sentence(finding: Finding, stands: str) -> str:
     }[stands]
 
 
-def told(side: Side) -> str:
-    """3 of 16 (95 % interval 7 to 43 %)"""
+def told(side: Side, what: str = "") -> str:
+    """3 of 16 pairs (95 % interval 7 to 43 %)"""
     outcome = side.outcome
     if isinstance(outcome, Share):
         low, high = outcome.interval
-        return f"{outcome.count} of {outcome.total} (95 % interval {100 * low:.0f} to {100 * high:.0f} %)"
+        return f"{outcome.count} of {outcome.total}{what} (95 % interval {100 * low:.0f} to {100 * high:.0f} %)"
     return f"AUC {outcome.value:.2f} (95 % interval {outcome.low:.2f} to {outcome.high:.2f})"
 
 

@@ -78,6 +78,8 @@ def _checked(card: VaultCard) -> VaultCard:
     kinds.append(((card.knobs, card.plan, card.bits, card.tensors, card.library), dict))
     if not all(type(value) is kind for values, kind in kinds for value in values):
         raise TypeError("a part of its card is of another kind")
+    if not card.classes:
+        raise TypeError("it names no class")
     return card
 
 

@@ -20,7 +20,7 @@ from engine.core.joblog import JobLog
 from engine.core.jobs import Runner
 from engine.core.knobs import build, values
 from engine.datasets import people
-from engine.files import atomic
+from engine.files import atomic, by_age, put_last
 from engine.masks import mask_methods, references
 from engine.masks.method import Mode
 from engine.masks.net import find
@@ -178,8 +178,7 @@ class Tasks:
 
     def task_sessions(self, owner: str = LOCAL) -> list[str]:
         """Names, the one used last first."""
-        files = self.store.tasks(owner).glob(f"*/{Session.FILE}")
-        return [path.parent.name for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)]
+        return [path.parent.name for path in reversed(by_age(self.store.tasks(owner).glob(f"*/{Session.FILE}")))]
 
     def task_summaries(self, owner: str = LOCAL) -> list[dict[str, Any]]:
         """Per session, the one used last first: its name, method, split, live and forgotten tasks, and means over the
@@ -315,6 +314,7 @@ def _finish(params: Mapping[str, Any]) -> Callable[[tuple[Session, Any], bool], 
     def finish(outcome: tuple[Session, Any], partial: bool) -> dict[str, Any]:
         session, receipt = outcome
         session.save()
+        put_last(session.folder / Session.FILE, session.folder.parent.glob(f"*/{Session.FILE}"))
         if "file" in params:
             (session.folder / "vault" / params["file"]).unlink(missing_ok=True)
         words = tell(receipt) if receipt else "ready: teach it a task" if params["action"] == "begin" else "done before"

@@ -163,9 +163,8 @@ def shots(studio: Studio, row: Row, owner: str, events: list[dict]) -> Node | No
             source = pictures.webp_uri(studio.preview(row.id, file, owner))
         except UserError:
             continue  # pictures of a person's photo are dropped when a run is decided
-        drawn.append(
-            h("figure", h("img", src=source, alt=f"{name}, step {step}"), h("figcaption", f"{name}, step {step}"))
-        )
+        told = f"{name.replace('-', ' ')}, step {step}"
+        drawn.append(h("figure", h("img", src=source, alt=told), h("figcaption", told)))
     return drawn and h("section", h("h2", "Pictures"), h("div", *drawn, cls="faces"), cls="card")
 
 
