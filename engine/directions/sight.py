@@ -21,7 +21,7 @@ INNER = 16  # px: larger maps are averaged to this side, a quarter of the memory
 BATCH = 16
 MOST = 1.5  # times the labelled share
 PENALTY = 0.125  # of the regression, for each number that is looked at
-MARGIN = 0.5  # standard deviations below the gate from which a sample is clearly without the feature
+MARGIN = 0.5  # standard deviations below the samples with the feature: clearly without it
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,16 @@ class Sight:
     offset: float
     mean: Tensor  # [F]
     std: Tensor  # [F]
-    gate: float
+    gate: float  # at and above it a sample shows the feature
+    clear: float  # below it a sample is clearly without
     auc: float  # cross-validated, on samples drawn at random
 
     @classmethod
     def fit(cls, labelled: Labelled, pool: Tensor, recall: float) -> "Sight":
         """`labelled` holds looks in place of codes, `pool` looks of random samples. The gate lets `recall` of the
         held-out samples with the feature through, and is not above the probe's own boundary, unless that would flag
-        more than `MOST` times as many random samples as were labelled: a weak probe would change everybody."""
+        more than `MOST` times as many random samples as were labelled: a weak probe would change everybody. What is
+        clear lies below all that, or, where even that says little, in the lower half of random samples."""
         mean, std = pool.mean(0), pool.std(0) + 1e-6
         pool = (pool - mean) / std
         known = Labelled(
@@ -112,8 +114,10 @@ class Sight:
         weight, offset = _unit(known, pool)
         most = min(1.0, MOST * random.truth.float().mean().item())
         enough = min(0.0, torch.quantile(held_out[random.truth > 0], 1 - recall).item())
-        gate = max(enough, torch.quantile(pool @ weight + offset, 1 - most).item())
-        return cls(labelled.name, weight, offset, mean, std, gate, area_under_curve(held_out, random.truth))
+        scores = pool @ weight + offset
+        gate = max(enough, torch.quantile(scores, 1 - most).item())
+        clear = max(enough - MARGIN, min(scores.median().item(), gate - MARGIN))
+        return cls(labelled.name, weight, offset, mean, std, gate, clear, area_under_curve(held_out, random.truth))
 
     def scores(self, looks: Tensor) -> Tensor:
         return (looks - self.mean) / self.std @ self.weight + self.offset
@@ -123,7 +127,7 @@ class Sight:
 
     def doubt(self, looks: Tensor) -> Tensor:
         """How far a picture is from being clearly without the feature; below 0 it is."""
-        return self.scores(looks) - (self.gate - MARGIN)
+        return self.scores(looks) - self.clear
 
     def is_clear(self, looks: Tensor) -> Tensor:
         """Without the feature beyond doubt: neither flagged nor near the gate."""

@@ -23,7 +23,7 @@ from engine.directions.active import Probe, is_enough, odd_labels, sure_guesses,
 from engine.directions.find import warnings
 from engine.directions.fits import area_under_curve, held_out_scores, logistic
 from engine.directions.labelled import Labelled, shortage
-from engine.directions.sight import MARGIN, Eye
+from engine.directions.sight import Eye
 from engine.directions.space import Space
 from engine.directions.study import Study, study
 from engine.evaluation.human import Pair, blind, tally
@@ -245,7 +245,7 @@ def _preview(token: str, found: Study, having: int) -> FeaturePreview:
     counts = [torch.histc(part, BINS, low, high).long().tolist() for part in parts]
     said = warnings(replace(direction, auc=sight.auc), found.share)
     return FeaturePreview(
-        token, sight.name, sight.auc, found.share, edges.tolist(), *counts, sight.gate, sight.gate - MARGIN, said
+        token, sight.name, sight.auc, found.share, edges.tolist(), *counts, sight.gate, sight.clear, said
     )
 
 
