@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+aten = torch.ops.aten
 _asked: ContextVar[torch.dtype | None] = ContextVar("the number type of gradients", default=None)
 
 
@@ -60,30 +60,28 @@ class _Product(torch.autograd.Function):
 
 def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, groups: int = 1) -> Tensor:
     """As torch's, at stride 1 and padded so that the side stays."""
-    return _Conv.apply(x, weight, bias, groups)
+    pad = weight.shape[-1] // 2
+    return _Conv.apply(x, weight, bias, ([1, 1], [pad, pad], [1, 1], False, [0, 0], groups))
+
+
+def doubling_conv2d(x: Tensor, weight: Tensor) -> Tensor:
+    """The transposed conv of stride 2, unpadded, with weights [inputs, outputs, k, k]."""
+    return _Conv.apply(x, weight, None, ([2, 2], [0, 0], [1, 1], True, [0, 0], 1))
 
 
 class _Conv(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, weight, bias, groups):
-        y = F.conv2d(x, weight, bias, padding=weight.shape[-1] // 2, groups=groups)
+    def forward(ctx, x, weight, bias, how):
+        y = torch.convolution(x, weight, bias, *how)
         ctx.save_for_backward(x, weight)
-        ctx.kind, ctx.groups, ctx.of_bias = type_for(y), groups, bias
+        ctx.kind, ctx.how = type_for(y), how
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        x, weight = ctx.saved_tensors
-        pad, kind = weight.shape[-1] // 2, ctx.kind
-        how = [1, 1], [pad, pad], [1, 1], False, [0, 0], ctx.groups
-        wanted = list(ctx.needs_input_grad[:3])
-        given = grad.to(kind), x.to(kind), weight.to(kind)
-        found = torch.ops.aten.convolution_backward(*given, [len(weight)] if wanted[2] else None, *how, wanted)
-        to_x, to_weight, to_bias = found
-        return (
-            to_x.to(x.dtype) if wanted[0] else None,
-            to_weight.to(weight.dtype) if wanted[1] else None,
-            to_bias.to(weight.dtype) if wanted[2] else None,
-            None,
-        )
+        given = grad, *ctx.saved_tensors
+        *wanted, _ = ctx.needs_input_grad
+        biases = [grad.shape[1]] if wanted[2] else None
+        found = aten.convolution_backward(*(one.to(ctx.kind) for one in given), biases, *ctx.how, wanted)
+        return *(one.to(grad.dtype) if want else None for one, want in zip(found, wanted, strict=True)), None

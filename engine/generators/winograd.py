@@ -13,14 +13,17 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHANNELS = 256  # from which it pays
+from engine import rounded
+
+CHANNELS, PLACES = 256, 512  # from which it pays: of few places, transforming the weights is the larger part
 FLOATS = 1 << 21  # of transformed tiles at a time: they should stay in the cache
 
 
 def suits(x: Tensor, weight: Tensor) -> bool:
     outputs, inputs, *kernel = weight.shape
-    even = x.shape[2] % 2 == x.shape[3] % 2 == 0
-    return x.device.type == "cpu" and kernel == [3, 3] and min(outputs, inputs) >= CHANNELS and even
+    n, _, height, width = x.shape
+    many = min(outputs, inputs) >= CHANNELS and n * height * width >= PLACES
+    return x.device.type == "cpu" and kernel == [3, 3] and many and height % 2 == width % 2 == 0
 
 
 def conv3x3(x: Tensor, weight: Tensor) -> Tensor:
@@ -31,16 +34,17 @@ def conv3x3(x: Tensor, weight: Tensor) -> Tensor:
 class _Winograd(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight):
-        ctx.save_for_backward(x, weight)
-        return convolve(x, kernels(weight))
+        u, kind = kernels(weight), rounded.type_for(x)
+        ctx.save_for_backward(x, u.to(kind))
+        return convolve(x, u)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        x, weight = ctx.saved_tensors
+        x, u = ctx.saved_tensors
         want_x, want_weight = ctx.needs_input_grad
-        to_x, to_u = gradients(grad, x, kernels(weight), want_x=want_x, want_u=want_weight)
-        return to_x, kernels_adjoint(to_u) if want_weight else None
+        to_x, to_u = gradients(grad.to(u.dtype), x.to(u.dtype), u, want_x=want_x, want_u=want_weight)
+        return to_x.to(x.dtype) if want_x else None, kernels_adjoint(to_u.to(x.dtype)) if want_weight else None
 
 
 def kernels(weight: Tensor) -> Tensor:
