@@ -239,12 +239,14 @@ def test_what_is_asked_for_one_call_does_not_stay(small):
 def test_rays_in_parts_are_the_rays_at_once_and_so_are_their_gradients(small, monkeypatch):
     w = small.map(small.sample_z([1, 2])).detach().requires_grad_()
     found = []
-    for points in (1 << 30, 1000):
+    for points, kept in ((1 << 30, 1 << 30), (1000, 1 << 30), (1000, 0)):
         monkeypatch.setattr(render, "POINTS", points)
+        monkeypatch.setattr(render, "KEPT", kept)
         image = small.synth(w, size=8)
         found.append((image.detach(), *torch.autograd.grad(image.square().sum(), (w, small.decoder.net[0].weight))))
-    for whole, parts in zip(*found, strict=True):
-        assert torch.allclose(whole, parts, rtol=1e-4, atol=1e-5 * whole.abs().max().item())
+    for whole, *others in zip(*found, strict=True):
+        for parts in others:
+            assert torch.allclose(whole, parts, rtol=1e-4, atol=1e-5 * whole.abs().max().item())
 
 
 def test_gradients_are_those_of_finite_differences(small):

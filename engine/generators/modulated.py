@@ -58,7 +58,7 @@ def _together(x, weight, styles, demod, noise, bias, kernel, clamp) -> Tensor:
         x = rounded.conv2d(x, weight)
     x = torch.addcmul(noise + bias[:, None, None], x, demod[:, :, None, None])
     x = F.leaky_relu_(x, SLOPE)
-    return x if clamp is None else x.clamp(-clamp, clamp)
+    return x if clamp is None else F.hardtanh(x, -clamp, clamp)  # a clamp with a quicker gradient
 
 
 class _Alone(torch.autograd.Function):

@@ -12,6 +12,7 @@ from engine.core.errors import UserError
 from engine.generators.triplane import Sampler, sampler
 
 POINTS = 1 << 17  # decoded at a time; bounds the memory whatever the side, the depths and the batch
+KEPT = 1 << 19  # of which the backward pass finds everything kept; of more it keeps the rays alone
 Decoder = Callable[[Tensor], tuple[Tensor, Tensor]]  # features [..., c] to colours [..., c] and raw densities [...]
 
 
@@ -160,8 +161,8 @@ def render(
 ) -> tuple[Tensor, Tensor]:
     """Colours [n, rays, c] and depths [n, rays] of planes [n, 3, c, h, w].
 
-    Rays are taken in parts. Where gradients are wanted, a part is computed again in the backward pass, so that only
-    its rays are kept.
+    Rays are taken in parts. Where gradients of many points are wanted, a part is computed again in the backward pass, so
+    that only its rays are kept.
     """
     sample = sampler(planes, options.box_warp)
     n, rays, _ = origins.shape
@@ -172,7 +173,7 @@ def render(
     for rows in torch.arange(rays).split(max(1, POINTS // (n * samples))):
         here = slice(int(rows[0]), int(rows[-1]) + 1)
         inputs = sample, decode, origins[:, here], directions[:, here], coarse[:, here], fine[:, here], options
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() and n * rays * samples > KEPT:
             parts.append(checkpoint(see, *inputs, use_reentrant=False, preserve_rng_state=False))
         else:
             parts.append(see(*inputs))

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine import rounded
@@ -72,7 +73,7 @@ class ToRGB(nn.Module):
         weight = self.weight.flatten(1) * styles[:, None]  # [n, outputs, inputs]
         pixels = x.permute(0, 2, 3, 1).flatten(1, 2)
         image = rounded.product(self.bias, pixels, weight).unflatten(1, x.shape[2:]).permute(0, 3, 1, 2)
-        return image if self.clamp is None else image.clamp(-self.clamp, self.clamp)
+        return image if self.clamp is None else F.hardtanh(image, -self.clamp, self.clamp)
 
 
 class Block(nn.Module):
