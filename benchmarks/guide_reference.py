@@ -85,8 +85,5 @@ class PublishedStep:
         return features_of(model, w)
 
     def picture(self, model: nn.Module, w: Tensor, yaw: float) -> Tensor:
-        if self.by_ours:
-            image = model.synth(w, size=self.made, yaw=yaw)
-        else:
-            image = picture_of(model, w, self.made, yaw)
+        image = model.synth(w, size=self.made, yaw=yaw) if self.by_ours else picture_of(model, w, self.made, yaw)
         return F.adaptive_avg_pool2d(image, self.size)

@@ -1,4 +1,4 @@
-"""MobileStyleGAN's synthesis as its published code writes it, with the weights of a model of ours: what we compare with.
+"""MobileStyleGAN's synthesis as its published code writes it, with the weights of ours: what we compare with.
 
 Channels first; the style scales the map; depthwise and 1x1 conv, noise, bias and leaky ReLU are steps of their own. Two
 things are spared it: demodulation, which our weights have folded in, and the wavelet package's grouped convs, for which

@@ -161,8 +161,8 @@ def render(
 ) -> tuple[Tensor, Tensor]:
     """Colours [n, rays, c] and depths [n, rays] of planes [n, 3, c, h, w].
 
-    Rays are taken in parts. Where gradients of many points are wanted, a part is computed again in the backward pass, so
-    that only its rays are kept.
+    Rays are taken in parts. Where gradients of many points are wanted, a part is computed again in the backward pass,
+    so that only its rays are kept.
     """
     sample = sampler(planes, options.box_warp)
     n, rays, _ = origins.shape

@@ -48,18 +48,16 @@ class _Winograd(torch.autograd.Function):
 
 
 def kernels(weight: Tensor) -> Tensor:
-    """G w Gᵀ as [16, inputs, outputs]."""
-    g = _g(weight)
-    both = torch.einsum("ai,bj->abij", g, g).reshape(16, 9)
-    taps = both @ weight.flatten(2).permute(2, 1, 0).reshape(9, -1)
-    return taps.view(16, weight.shape[1], weight.shape[0])
+    """G w Gᵀ as [16, inputs, outputs]. It is a view of [16, outputs, inputs], in the weight's own order of channels:
+    turning that around would take several times as long as the products."""
+    outputs, inputs = weight.shape[:2]
+    return (_both(weight) @ weight.reshape(-1, 9).T).view(16, outputs, inputs).mT
 
 
 def kernels_adjoint(u: Tensor) -> Tensor:
     """From gradients for `kernels(weight)` to those for the weight."""
-    g = _g(u)
-    both = torch.einsum("ai,bj->ijab", g, g).reshape(9, 16)
-    return (both @ u.flatten(1)).view(3, 3, *u.shape[1:]).permute(3, 2, 0, 1)
+    _, inputs, outputs = u.shape
+    return (u.mT.reshape(16, -1).T @ _both(u)).view(outputs, inputs, 3, 3)
 
 
 def convolve(x: Tensor, u: Tensor) -> Tensor:
@@ -76,16 +74,16 @@ def gradients(grad: Tensor, x: Tensor, u: Tensor, *, want_x=True, want_u=True) -
     """Of `convolve`, for its input and its transformed kernels."""
     (n, inputs, height, width), outputs = x.shape, u.shape[2]
     padded, grad = _pad(x) if want_u else None, grad.permute(0, 2, 3, 1)
-    to_u = torch.zeros_like(u) if want_u else None
+    to_u = u.new_zeros(16, outputs, inputs) if want_u else None
     to_x = x.new_zeros(n, height + 2, width + 2, inputs) if want_x else None
     for rows, around in _strips(x, u):
         to_m = _merge_adjoint(grad[:, rows]).view(16, -1, outputs)
         if want_u:
-            to_u.baddbmm_(_spread(padded[:, around]).view(16, -1, inputs).mT, to_m)
+            to_u.baddbmm_(to_m.mT, _spread(padded[:, around]).view(16, -1, inputs))
         if want_x:
             to_v = torch.bmm(to_m, u.mT).view(4, 4, n, -1, width // 2, inputs)
             _spread_adjoint(to_v, to_x[:, around])
-    return to_x[:, 1:-1, 1:-1].permute(0, 3, 1, 2) if want_x else None, to_u
+    return to_x[:, 1:-1, 1:-1].permute(0, 3, 1, 2) if want_x else None, to_u.mT if want_u else None
 
 
 def _strips(x: Tensor, u: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -102,8 +100,10 @@ def _pad(x: Tensor) -> Tensor:
     return F.pad(x.permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))
 
 
-def _g(like: Tensor) -> Tensor:
-    return like.new_tensor([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+def _both(like: Tensor) -> Tensor:
+    """G from both sides, of 3x3 weights as rows of nine: [16, 9]."""
+    g = like.new_tensor([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+    return torch.einsum("ai,bj->abij", g, g).reshape(16, 9)
 
 
 def _spread(x: Tensor) -> Tensor:
