@@ -190,7 +190,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     quick = devices.quick_type(torch.device("cpu"))
     for model in args.models:
-        for dtype in {quick, torch.float32} if model == "ffhq" else {quick}:
+        for dtype in dict.fromkeys((torch.float32, quick)) if model == "ffhq" else (quick,):
             print(speed(model, args.rounds, dtype), flush=True)
     print("\n| model | published, MB | ours, MB | share |\n|---|---|---|---|")
     for model in args.models:
