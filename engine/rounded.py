@@ -1,7 +1,7 @@
 """Gradients in a quick number type behind a forward pass that stays exact.
 
 What a network shows, and so every loss, is that of float32. Only the way downhill is rounded, each product to one part
-in 256, of which Adam's steps show next to nothing; yet two thirds of a training step are its backward pass.
+in 256; yet two thirds of a training step are its backward pass.
 """
 
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -72,7 +73,9 @@ def doubling_conv2d(x: Tensor, weight: Tensor) -> Tensor:
 class _Conv(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, how):
-        y = torch.convolution(x, weight, bias, *how)
+        stride, pad, _, transposed, _, groups = how
+        conv = F.conv_transpose2d if transposed else F.conv2d  # which autocast knows, unlike what they call
+        y = conv(x, weight, bias, stride=stride, padding=pad, groups=groups)
         ctx.save_for_backward(x, weight)
         ctx.kind, ctx.how = type_for(y), how
         return y
@@ -80,8 +83,8 @@ class _Conv(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        given = grad, *ctx.saved_tensors
+        x, weight = ctx.saved_tensors
         *wanted, _ = ctx.needs_input_grad
-        biases = [grad.shape[1]] if wanted[2] else None
-        found = aten.convolution_backward(*(one.to(ctx.kind) for one in given), biases, *ctx.how, wanted)
-        return *(one.to(grad.dtype) if want else None for one, want in zip(found, wanted, strict=True)), None
+        given, biases = (one.to(ctx.kind) for one in (grad, x, weight)), [grad.shape[1]] if wanted[2] else None
+        found = zip(aten.convolution_backward(*given, biases, *ctx.how, wanted), (x, weight, weight), strict=True)
+        return *(None if one is None else one.to(like.dtype) for one, like in found), None

@@ -56,3 +56,15 @@ def test_the_block_ends_where_it_ends():
         assert rounded.type_for(x) == torch.bfloat16
         raise ValueError
     assert rounded.type_for(x) == torch.float32
+
+
+@pytest.mark.parametrize("conv", [rounded.conv2d, rounded.doubling_conv2d])
+def test_a_network_may_still_compute_in_bfloat16_as_a_whole(conv):
+    offset, x, point, weight = operands((4,), (2, 36, 4), (2, 4, 4), (4, 4, 3, 3), dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = rounded.product(offset, x, point).mT.unflatten(2, (6, 6))
+        y = conv(y, weight)  # weights are single, what comes in is not
+    assert y.dtype == torch.bfloat16
+    y.float().square().sum().backward()
+    for given in (offset, x, point, weight):
+        assert given.grad.dtype == torch.float32 and given.grad.abs().sum() > 0
