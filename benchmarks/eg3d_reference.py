@@ -11,6 +11,7 @@ from benchmarks import stylegan2_reference
 from engine.generators.cameras import rays
 from engine.generators.eg3d import CHANNELS
 from engine.generators.render import Draws, coarse_depths, see
+from engine.generators.triplane import sample_planes
 
 
 def planes_of(model: nn.Module, w: Tensor) -> Tensor:
@@ -25,7 +26,12 @@ def picture_of(model: nn.Module, w: Tensor, size: int, yaw: float) -> Tensor:
     where = rays(model.camera(len(w), yaw).to(planes), side)
     coarse = coarse_depths(*where, options, draws.depth.expand(len(w), -1, -1))
     fine = draws.importance.expand(len(w), -1, -1)
-    seen = see(planes.unflatten(1, (3, CHANNELS)), model.decoder, *where, coarse, fine, options)
+    split = planes.unflatten(1, (3, CHANNELS))
+
+    def sample(points: Tensor) -> Tensor:
+        return sample_planes(split, points, options.box_warp).mean(1)
+
+    seen = see(sample, model.decoder, *where, coarse, fine, options)
     view = seen[0].mT.unflatten(2, (side, side))
     return enlarge(model.superresolution, view, w) if size == model.size else view[:, :3]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engine.core.errors import UserError
-from engine.generators import architectures, render
+from engine.generators import architectures, render, triplane
 from engine.generators.cameras import intrinsics, look_at, rays
 from engine.generators.render import Draws, box_limits, coarse_depths, importance_depths, march, march_weights
 from tests.parity import CODE, IMAGE, arrays, deviation, keys, shapes
@@ -182,8 +182,20 @@ def test_marching_and_importance_are_the_published_ones(units):
 
 
 def test_planes_are_read_as_published(units):
-    found = render.sample_planes(units["plane.feat"], units["plane.xyz"], 1)
+    found = triplane.sample_planes(units["plane.feat"], units["plane.xyz"], 1)
     assert deviation(found, units["plane.out"]) <= CODE
+
+
+def test_planes_are_read_as_one_product_what_they_are_one_by_one_inside_and_outside():
+    random = torch.Generator().manual_seed(0)
+    planes = torch.randn(2, 3, 4, 5, 5, generator=random, dtype=torch.float64, requires_grad=True)
+    xyz = 2 * torch.randn(2, 200, 3, generator=random, dtype=torch.float64)
+    xyz[:, :3] = torch.tensor([[1.5, 1.5, 1.5], [-1.5, 0, 1.5], [1e6, -1e6, 0]])  # corners, and far away
+    one, other = triplane.sample_planes(planes, xyz, 3).mean(1), triplane.sampler(planes, 3)(xyz)
+    assert torch.allclose(one, other, atol=1e-12)
+    weight = torch.randn(one.shape, generator=random, dtype=torch.float64)
+    slopes = [torch.autograd.grad((found * weight).sum(), planes)[0] for found in (one, other)]
+    assert torch.allclose(*slopes, atol=1e-12)
 
 
 def test_rays_that_miss_the_box_take_the_farthest_start_as_their_end():
@@ -227,12 +239,14 @@ def test_what_is_asked_for_one_call_does_not_stay(small):
 def test_rays_in_parts_are_the_rays_at_once_and_so_are_their_gradients(small, monkeypatch):
     w = small.map(small.sample_z([1, 2])).detach().requires_grad_()
     found = []
-    for points in (1 << 30, 1000):
+    for points, kept in ((1 << 30, 1 << 30), (1000, 1 << 30), (1000, 0)):
         monkeypatch.setattr(render, "POINTS", points)
+        monkeypatch.setattr(render, "KEPT", kept)
         image = small.synth(w, size=8)
         found.append((image.detach(), *torch.autograd.grad(image.square().sum(), (w, small.decoder.net[0].weight))))
-    for whole, parts in zip(*found, strict=True):
-        assert torch.allclose(whole, parts, rtol=1e-4, atol=1e-5 * whole.abs().max().item())
+    for whole, *others in zip(*found, strict=True):
+        for parts in others:
+            assert torch.allclose(whole, parts, rtol=1e-4, atol=1e-5 * whole.abs().max().item())
 
 
 def test_gradients_are_those_of_finite_differences(small):

@@ -8,9 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine import rounded
 from engine.generators import winograd
 
 backward = torch.ops.aten.convolution_backward
+Slopes = tuple[Tensor | None, Tensor | None]  # what is not wanted is None
 
 
 class Direct:
@@ -25,10 +27,10 @@ class Direct:
     def convolve(self, x: Tensor, own: Tensor, bias: Tensor) -> Tensor:
         return F.conv2d(x, own, bias, padding=self.pad)
 
-    def gradients(self, g: Tensor, x: Tensor, own: Tensor, *, want_x: bool) -> tuple[Tensor | None, Tensor]:
-        """For the input, if wanted, and for `own`."""
+    def gradients(self, g: Tensor, x: Tensor, own: Tensor, *, want_x: bool, want_own: bool) -> Slopes:
+        """For the input and for `own`, in the number type that all of them have."""
         shape = [1, 1], [self.pad, self.pad], [1, 1], False, [0, 0], 1
-        return backward(g, x, own, None, *shape, [want_x, True, False])[:2]
+        return backward(g, x, own, None, *shape, [want_x, want_own, False])[:2]
 
     def collect(self, total: Tensor, to_own: Tensor, s: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
         """Adds to the gradient for `base`; gives those for s and d."""
@@ -47,12 +49,12 @@ class Doubling(Direct):
         self.base, self.kernel = weight, kernel
 
     def convolve(self, x: Tensor, own: Tensor, bias: Tensor | None = None) -> Tensor:
-        return smooth(F.conv_transpose2d(x, own.transpose(0, 1), stride=2), self.kernel, bias)
+        return smooth(rounded.doubling_conv2d(x, own.transpose(0, 1)), self.kernel, bias)
 
-    def gradients(self, g: Tensor, x: Tensor, own: Tensor, *, want_x: bool) -> tuple[Tensor | None, Tensor]:
-        g = smooth(g, self.kernel.flip(0, 1), padding=2)
+    def gradients(self, g: Tensor, x: Tensor, own: Tensor, *, want_x: bool, want_own: bool) -> Slopes:
+        g = smooth(g, self.kernel.flip(0, 1).to(g.dtype), padding=2)
         to_x = F.conv2d(g, own.transpose(0, 1), stride=2) if want_x else None
-        return to_x, _doubling_weights(g[0].permute(1, 2, 0), x[0].permute(1, 2, 0))
+        return to_x, _doubling_weights(g[0].permute(1, 2, 0), x[0].permute(1, 2, 0)) if want_own else None
 
 
 def _doubling_weights(g: Tensor, x: Tensor) -> Tensor:
@@ -88,8 +90,8 @@ class Tiled:
     def convolve(self, x: Tensor, own: Tensor, bias: Tensor) -> Tensor:
         return winograd.convolve(x, own).add_(bias[:, None, None])
 
-    def gradients(self, g: Tensor, x: Tensor, own: Tensor, *, want_x: bool) -> tuple[Tensor | None, Tensor]:
-        return winograd.gradients(g, x, own, want_x=want_x)
+    def gradients(self, g: Tensor, x: Tensor, own: Tensor, *, want_x: bool, want_own: bool) -> Slopes:
+        return winograd.gradients(g, x, own, want_x=want_x, want_u=want_own)
 
     def collect(self, total: Tensor, to_own: Tensor, s: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
         total.addcmul_(to_own, s[:, None] * d)

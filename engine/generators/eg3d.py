@@ -15,8 +15,9 @@ from engine.generators import architectures, mapped
 from engine.generators.cameras import intrinsics, look_at, rays
 from engine.generators.layers import FullyConnected, fir_filter
 from engine.generators.mapped import MappedGenerator, full_precision
-from engine.generators.render import Draws, Rendering, render, sample_planes, setting
+from engine.generators.render import Draws, Rendering, render, setting
 from engine.generators.stylegan2 import Block, Noise, StyleGAN2
+from engine.generators.triplane import sampler
 
 CHANNELS = 32  # of one plane, and of the rendered view
 
@@ -180,8 +181,7 @@ class EG3D(MappedGenerator):
     @full_precision
     def query(self, planes: Tensor, xyz: Tensor) -> tuple[Tensor, Tensor]:
         """Colours [n, p, 32] and raw densities [n, p] of points [n, p, 3]."""
-        planes = planes.unflatten(1, (3, CHANNELS))
-        return self.decoder(sample_planes(planes, xyz, self.rendering.box_warp).mean(1))
+        return self.decoder(sampler(planes.unflatten(1, (3, CHANNELS)), self.rendering.box_warp)(xyz))
 
     @full_precision
     def view(

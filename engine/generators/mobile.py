@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine import rounded
 from engine.generators import architectures
 from engine.generators.base import LatentGenerator
 from engine.generators.haar import double
@@ -74,9 +75,9 @@ class Separable(Noisy):
 
     def forward(self, x: Tensor, w: Tensor) -> Tensor:
         n, side, _, inputs = x.shape
-        x = F.conv2d(x.permute(0, 3, 1, 2), self.depth, padding=1, groups=inputs).permute(0, 2, 3, 1)
+        x = rounded.conv2d(x.permute(0, 3, 1, 2), self.depth, groups=inputs).permute(0, 2, 3, 1)
         point = self.point * self.style(w)[:, None]  # [n, c, inputs]
-        x = torch.baddbmm(self.offset, x.reshape(n, side * side, inputs), point.mT)
+        x = rounded.product(self.offset, x.reshape(n, side * side, inputs), point)
         # In place before the view is taken: in place on a view, the backward pass would copy the whole map.
         return F.leaky_relu_(x, 0.2).unflatten(1, (side, side))
 

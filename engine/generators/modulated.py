@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from engine import rounded
 from engine.generators import winograd
 from engine.generators.convs import Direct, Doubling, Tiled
 from engine.generators.layers import GAIN, SLOPE
@@ -54,10 +55,10 @@ def _together(x, weight, styles, demod, noise, bias, kernel, clamp) -> Tensor:
     elif winograd.suits(x, weight):
         x = winograd.conv3x3(x, weight)
     else:
-        x = F.conv2d(x, weight, padding=weight.shape[-1] // 2)
+        x = rounded.conv2d(x, weight)
     x = torch.addcmul(noise + bias[:, None, None], x, demod[:, :, None, None])
     x = F.leaky_relu_(x, SLOPE)
-    return x if clamp is None else x.clamp(-clamp, clamp)
+    return x if clamp is None else F.hardtanh(x, -clamp, clamp)  # a clamp with a quicker gradient
 
 
 class _Alone(torch.autograd.Function):
@@ -75,7 +76,7 @@ class _Alone(torch.autograd.Function):
                 if clamp is not None:
                     target.clamp_(-clamp, clamp)
         ctx.save_for_backward(x, weight, styles, demod, noise, kernel, y)
-        ctx.clamp = clamp
+        ctx.clamp, ctx.kind = clamp, rounded.type_for(y)
         return y
 
     @staticmethod
@@ -83,7 +84,8 @@ class _Alone(torch.autograd.Function):
     def backward(ctx, grad):
         x, weight, styles, demod, noise, kernel, y = ctx.saved_tensors
         way, grad = _way(x, weight, kernel), grad.contiguous(memory_format=CL)
-        to_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        want_x, want_own = ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:4])
+        to_x = torch.empty_like(x) if want_x else None
         to_base, to_bias = torch.zeros_like(way.base), weight.new_zeros(len(weight))
         to_styles, to_demod, to_noise = torch.empty_like(styles), torch.empty_like(demod), torch.zeros_like(noise)
         for i in range(len(x)):
@@ -96,11 +98,12 @@ class _Alone(torch.autograd.Function):
                     aten.hardtanh_backward.grad_input(strip, after, -ctx.clamp, ctx.clamp, grad_input=strip)
                 to_bias += strip.sum((0, 2, 3))
                 _of(to_noise, i)[:, :, rows] += strip.sum(1, keepdim=True)
-            own, want_x = way.own(styles[i], demod[i]), to_x is not None
-            part, to_own = way.gradients(g, x[i : i + 1], own, want_x=want_x)
+            given = (part.to(ctx.kind) for part in (g, x[i : i + 1], way.own(styles[i], demod[i])))
+            part, to_own = way.gradients(*given, want_x=want_x, want_own=want_own)
             if want_x:
                 to_x[i : i + 1] = part
-            to_styles[i], to_demod[i] = way.collect(to_base, to_own, styles[i], demod[i])
+            if want_own:
+                to_styles[i], to_demod[i] = way.collect(to_base, to_own.to(x.dtype), styles[i], demod[i])
         return to_x, way.to_weight(to_base), to_styles, to_demod, to_noise, to_bias, None, None
 
 

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine import rounded
+
 if TYPE_CHECKING:
     from engine.generators.mobile import Separable, Style, Synthesis
 
@@ -36,11 +38,11 @@ class Afar(nn.Module):
         n, side, _, inputs = x.shape
         spread = x.new_tensor([[self.edge, 0, 0], [1 - self.edge, 1, 1 - self.edge], [0, 0, self.edge]])
         depth = self.depth + spread @ conv.depth.detach() @ spread.mT
-        x = F.conv2d(x.permute(0, 3, 1, 2), depth, padding=1, groups=inputs).permute(0, 2, 3, 1)
+        x = rounded.conv2d(x.permute(0, 3, 1, 2), depth, groups=inputs).permute(0, 2, 3, 1)
         point = conv.point.detach() * self.gain[:, None] * frozen(conv.style, w)[:, None]
         noise = F.avg_pool2d(conv.noise.permute(2, 0, 1), len(conv.noise) // side).flatten()[:, None]
         offset = noise + self.shift + conv.bias.detach()
-        x = torch.baddbmm(offset, x.reshape(n, side * side, inputs), point.mT)
+        x = rounded.product(offset, x.reshape(n, side * side, inputs), point)
         return F.leaky_relu_(x, 0.2).unflatten(1, (side, side))
 
 
@@ -77,8 +79,9 @@ class Preview(nn.Module):
         weight = self.point.weight / self.std
         near, far = weight.split((x.shape[-1], weight.shape[1] - x.shape[-1]), dim=1)
         bias = self.point.bias - weight @ self.mean
-        y = torch.addmm(bias, x.flatten(0, 2), near.mT)
-        y = torch.addmm(y, self.view(x, w, net, rows).flatten(0, 2), far.mT)
+        y = rounded.product(bias, x.reshape(1, -1, x.shape[-1]), near[None])
+        y = rounded.product(y, self.view(x, w, net, rows).flatten(0, 2)[None], far[None])
         y = y.view(*x.shape[:3], -1).permute(0, 3, 1, 2)
-        hidden = F.leaky_relu_(self.mix(F.leaky_relu(y[:, 12:], 0.2)), 0.2)
-        return F.pixel_shuffle(y[:, :12] + self.last(hidden), 2).contiguous()
+        hidden = rounded.conv2d(F.leaky_relu(y[:, 12:], 0.2), self.mix.weight, self.mix.bias)
+        fine = rounded.conv2d(F.leaky_relu_(hidden, 0.2), self.last.weight, self.last.bias)
+        return F.pixel_shuffle(y[:, :12] + fine, 2).contiguous()

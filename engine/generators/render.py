@@ -9,8 +9,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from engine.core.errors import UserError
+from engine.generators.triplane import Sampler, sampler
 
 POINTS = 1 << 17  # decoded at a time; bounds the memory whatever the side, the depths and the batch
+KEPT = 1 << 19  # of which the backward pass finds everything kept; of more it keeps the rays alone
 Decoder = Callable[[Tensor], tuple[Tensor, Tensor]]  # features [..., c] to colours [..., c] and raw densities [...]
 
 
@@ -61,16 +63,6 @@ class Draws:
 
     def to(self, like: Tensor) -> "Draws":
         return Draws(self.depth.to(like), self.importance.to(like))
-
-
-def sample_planes(planes: Tensor, xyz: Tensor, box_warp: float) -> Tensor:
-    """Features of points [n, p, 3] in planes [n, 3, c, h, w]: [n, 3, p, c]. There is no y-z plane, as published."""
-    x, y, z = (xyz * (2 / box_warp)).unbind(2)
-    places = torch.stack([x, y, x, z, z, x], 2).unflatten(2, (3, 2)).transpose(1, 2)  # [n, 3, p, (width, height)]
-    found = F.grid_sample(
-        planes.flatten(0, 1), places.flatten(0, 1)[:, None], padding_mode="zeros", align_corners=False
-    )
-    return found[:, :, 0].mT.unflatten(0, (-1, 3))
 
 
 def box_limits(origins: Tensor, directions: Tensor, side: float) -> tuple[Tensor, Tensor]:
@@ -139,7 +131,7 @@ def importance_depths(depths: Tensor, weights: Tensor, u: Tensor) -> Tensor:
 
 
 def see(
-    planes: Tensor,
+    sample: Sampler,
     decode: Decoder,
     origins: Tensor,
     directions: Tensor,
@@ -151,8 +143,7 @@ def see(
 
     def look(depths: Tensor) -> tuple[Tensor, Tensor]:
         points = origins[:, :, None] + depths[..., None] * directions[:, :, None]
-        features = sample_planes(planes, points.flatten(1, 2), options.box_warp).mean(1)
-        colours, sigma = decode(features)
+        colours, sigma = decode(sample(points.flatten(1, 2)))
         return colours.unflatten(1, depths.shape[1:]), sigma.unflatten(1, depths.shape[1:])
 
     colours, sigma = look(depths)
@@ -170,10 +161,10 @@ def render(
 ) -> tuple[Tensor, Tensor]:
     """Colours [n, rays, c] and depths [n, rays] of planes [n, 3, c, h, w].
 
-    Rays are taken in parts. Where gradients are wanted, a part is computed again in the backward pass, so that only
-    its rays are kept.
+    Rays are taken in parts. Where gradients of many points are wanted, a part is computed again in the backward pass,
+    so that only its rays are kept.
     """
-    planes = planes.contiguous()  # once, and not for every part
+    sample = sampler(planes, options.box_warp)
     n, rays, _ = origins.shape
     samples = options.depth_resolution + options.depth_resolution_importance
     coarse = coarse_depths(origins, directions, options, draws.depth.expand(n, -1, -1))
@@ -181,8 +172,8 @@ def render(
     parts = []
     for rows in torch.arange(rays).split(max(1, POINTS // (n * samples))):
         here = slice(int(rows[0]), int(rows[-1]) + 1)
-        inputs = planes, decode, origins[:, here], directions[:, here], coarse[:, here], fine[:, here], options
-        if torch.is_grad_enabled():
+        inputs = sample, decode, origins[:, here], directions[:, here], coarse[:, here], fine[:, here], options
+        if torch.is_grad_enabled() and n * rays * samples > KEPT:
             parts.append(checkpoint(see, *inputs, use_reentrant=False, preserve_rng_state=False))
         else:
             parts.append(see(*inputs))

@@ -8,8 +8,10 @@ import math
 from collections.abc import Iterator, Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine import rounded
 from engine.core.errors import UserError
 from engine.generators import architectures, mapped
 from engine.generators.layers import FullyConnected, double_image, fir_filter
@@ -70,8 +72,8 @@ class ToRGB(nn.Module):
         styles = self.affine(w) / math.sqrt(self.weight.shape[1])
         weight = self.weight.flatten(1) * styles[:, None]  # [n, outputs, inputs]
         pixels = x.permute(0, 2, 3, 1).flatten(1, 2)
-        image = torch.baddbmm(self.bias, pixels, weight.mT).unflatten(1, x.shape[2:]).permute(0, 3, 1, 2)
-        return image if self.clamp is None else image.clamp(-self.clamp, self.clamp)
+        image = rounded.product(self.bias, pixels, weight).unflatten(1, x.shape[2:]).permute(0, 3, 1, 2)
+        return image if self.clamp is None else F.hardtanh(image, -self.clamp, self.clamp)
 
 
 class Block(nn.Module):

@@ -13,14 +13,17 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHANNELS = 256  # from which it pays
+from engine import rounded
+
+CHANNELS, PLACES = 256, 512  # from which it pays: of few places, transforming the weights is the larger part
 FLOATS = 1 << 21  # of transformed tiles at a time: they should stay in the cache
 
 
 def suits(x: Tensor, weight: Tensor) -> bool:
     outputs, inputs, *kernel = weight.shape
-    even = x.shape[2] % 2 == x.shape[3] % 2 == 0
-    return x.device.type == "cpu" and kernel == [3, 3] and min(outputs, inputs) >= CHANNELS and even
+    n, _, height, width = x.shape
+    many = min(outputs, inputs) >= CHANNELS and n * height * width >= PLACES
+    return x.device.type == "cpu" and kernel == [3, 3] and many and height % 2 == width % 2 == 0
 
 
 def conv3x3(x: Tensor, weight: Tensor) -> Tensor:
@@ -31,31 +34,30 @@ def conv3x3(x: Tensor, weight: Tensor) -> Tensor:
 class _Winograd(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight):
-        ctx.save_for_backward(x, weight)
-        return convolve(x, kernels(weight))
+        u, kind = kernels(weight), rounded.type_for(x)
+        ctx.save_for_backward(x, u.to(kind))
+        return convolve(x, u)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        x, weight = ctx.saved_tensors
+        x, u = ctx.saved_tensors
         want_x, want_weight = ctx.needs_input_grad
-        to_x, to_u = gradients(grad, x, kernels(weight), want_x=want_x, want_u=want_weight)
-        return to_x, kernels_adjoint(to_u) if want_weight else None
+        to_x, to_u = gradients(grad.to(u.dtype), x.to(u.dtype), u, want_x=want_x, want_u=want_weight)
+        return to_x.to(x.dtype) if want_x else None, kernels_adjoint(to_u.to(x.dtype)) if want_weight else None
 
 
 def kernels(weight: Tensor) -> Tensor:
-    """G w Gᵀ as [16, inputs, outputs]."""
-    g = _g(weight)
-    both = torch.einsum("ai,bj->abij", g, g).reshape(16, 9)
-    taps = both @ weight.flatten(2).permute(2, 1, 0).reshape(9, -1)
-    return taps.view(16, weight.shape[1], weight.shape[0])
+    """G w Gᵀ as [16, inputs, outputs]. It is a view of [16, outputs, inputs], in the weight's own order of channels:
+    turning that around would take several times as long as the products."""
+    outputs, inputs = weight.shape[:2]
+    return (_both(weight) @ weight.reshape(-1, 9).T).view(16, outputs, inputs).mT
 
 
 def kernels_adjoint(u: Tensor) -> Tensor:
     """From gradients for `kernels(weight)` to those for the weight."""
-    g = _g(u)
-    both = torch.einsum("ai,bj->ijab", g, g).reshape(9, 16)
-    return (both @ u.flatten(1)).view(3, 3, *u.shape[1:]).permute(3, 2, 0, 1)
+    _, inputs, outputs = u.shape
+    return (u.mT.reshape(16, -1).T @ _both(u)).view(outputs, inputs, 3, 3)
 
 
 def convolve(x: Tensor, u: Tensor) -> Tensor:
@@ -72,16 +74,16 @@ def gradients(grad: Tensor, x: Tensor, u: Tensor, *, want_x=True, want_u=True) -
     """Of `convolve`, for its input and its transformed kernels."""
     (n, inputs, height, width), outputs = x.shape, u.shape[2]
     padded, grad = _pad(x) if want_u else None, grad.permute(0, 2, 3, 1)
-    to_u = torch.zeros_like(u) if want_u else None
+    to_u = u.new_zeros(16, outputs, inputs) if want_u else None
     to_x = x.new_zeros(n, height + 2, width + 2, inputs) if want_x else None
     for rows, around in _strips(x, u):
         to_m = _merge_adjoint(grad[:, rows]).view(16, -1, outputs)
         if want_u:
-            to_u.baddbmm_(_spread(padded[:, around]).view(16, -1, inputs).mT, to_m)
+            to_u.baddbmm_(to_m.mT, _spread(padded[:, around]).view(16, -1, inputs))
         if want_x:
             to_v = torch.bmm(to_m, u.mT).view(4, 4, n, -1, width // 2, inputs)
             _spread_adjoint(to_v, to_x[:, around])
-    return to_x[:, 1:-1, 1:-1].permute(0, 3, 1, 2) if want_x else None, to_u
+    return to_x[:, 1:-1, 1:-1].permute(0, 3, 1, 2) if want_x else None, to_u.mT if want_u else None
 
 
 def _strips(x: Tensor, u: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -98,8 +100,10 @@ def _pad(x: Tensor) -> Tensor:
     return F.pad(x.permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))
 
 
-def _g(like: Tensor) -> Tensor:
-    return like.new_tensor([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+def _both(like: Tensor) -> Tensor:
+    """G from both sides, of 3x3 weights as rows of nine: [16, 9]."""
+    g = like.new_tensor([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+    return torch.einsum("ai,bj->abij", g, g).reshape(16, 9)
 
 
 def _spread(x: Tensor) -> Tensor:

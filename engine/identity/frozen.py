@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from engine import device as devices
-from engine import losses
+from engine import losses, rounded
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class View:
 
 
 class Eye:
-    """Takes views at one size, of generators that compute in one number type; the recogniser looks only if its weight
-    is not 0."""
+    """Takes views at one size, of generators whose gradients are computed in one number type; the recogniser looks only
+    if its weight is not 0."""
 
     def __init__(self, model: nn.Module, size: int, *, with_identity: bool, dtype: torch.dtype = torch.float32) -> None:
         device = model.w_avg.device
@@ -35,8 +34,8 @@ class Eye:
         self.recognise = losses.identity if with_identity else None
 
     def look(self, model: nn.Module, w: Tensor, yaw: float = 0.0, *, glance: bool = False) -> View:
-        with devices.computing(w.device, self.dtype):
-            features, image = (part.float() for part in model.render(w, size=self.size, yaw=yaw))
+        with rounded.gradients(self.dtype):
+            features, image = model.render(w, size=self.size, yaw=yaw)
         nothing = image.new_zeros(len(w), 1)
         vector = self.recognise(image) if self.recognise and not glance else nothing
         return View(nothing if glance else features, self.percept.features(image), vector)
