@@ -21,7 +21,8 @@ INNER = 16  # px: larger maps are averaged to this side, a quarter of the memory
 BATCH = 16
 MOST = 1.5  # times the labelled share
 PENALTY = 0.125  # of the regression, for each number that is looked at
-MARGIN = 0.5  # standard deviations below the samples with the feature: clearly without it
+MARGIN = 0.5  # standard deviations below the gate from which a sample is clearly without the feature
+TRUSTED, DISTRUST = 0.95, 10.0  # for each point of AUC below the first, the margin grows by a tenth
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ class Sight:
     def fit(cls, labelled: Labelled, pool: Tensor, recall: float) -> "Sight":
         """`labelled` holds looks in place of codes, `pool` looks of random samples. The gate lets `recall` of the
         held-out samples with the feature through, and is not above the probe's own boundary, unless that would flag
-        more than `MOST` times as many random samples as were labelled: a weak probe would change everybody. What is
-        clear lies below all that, or, where even that says little, in the lower half of random samples."""
+        more than `MOST` times as many random samples as were labelled: a weak probe would change everybody. What it
+        calls clear lies further from the gate, the worse it told held-out samples apart."""
         mean, std = pool.mean(0), pool.std(0) + 1e-6
         pool = (pool - mean) / std
         known = Labelled(
@@ -114,10 +115,10 @@ class Sight:
         weight, offset = _unit(known, pool)
         most = min(1.0, MOST * random.truth.float().mean().item())
         enough = min(0.0, torch.quantile(held_out[random.truth > 0], 1 - recall).item())
-        scores = pool @ weight + offset
-        gate = max(enough, torch.quantile(scores, 1 - most).item())
-        clear = max(enough - MARGIN, min(scores.median().item(), gate - MARGIN))
-        return cls(labelled.name, weight, offset, mean, std, gate, clear, area_under_curve(held_out, random.truth))
+        gate = max(enough, torch.quantile(pool @ weight + offset, 1 - most).item())
+        auc = area_under_curve(held_out, random.truth)
+        clear = gate - MARGIN - DISTRUST * max(0.0, TRUSTED - auc)
+        return cls(labelled.name, weight, offset, mean, std, gate, clear, auc)
 
     def scores(self, looks: Tensor) -> Tensor:
         return (looks - self.mean) / self.std @ self.weight + self.offset
