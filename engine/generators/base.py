@@ -16,6 +16,7 @@ class LatentGenerator(nn.Module):
     is_3d = False
     identity_scale: Path | None = None  # how alike its strangers are (engine.identity.judge.Scale), if measured
     deciding_rows: int | None = None  # that many first rows decide who is shown; None: all
+    together: int = 2  # codes of a training pass that are gone through at once: each holds its graph
     guess_codes: Callable[[Tensor], Tensor] | None = None  # aligned pictures to codes, where an encoder was trained
 
     def sample_z(self, seeds: Sequence[int]) -> Tensor:

@@ -18,6 +18,7 @@ only as far as a few random faces show to be bearable (`drift`).
 import copy
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -200,10 +201,10 @@ class Guide:
         while step < self.steps and not stopped:
             step += 1
             optimiser.zero_grad()
-            scalars = {}
+            scalars = Counter()
             for name, loss in self.losses(student, draws, random):
                 loss.backward()
-                scalars[name] = loss.item()
+                scalars[name] += loss.item()
             optimiser.step()
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(before + step, capture(student, optimiser, random, step) | _packed(earlier))
@@ -241,25 +242,27 @@ class Guide:
         return YAWS[int(torch.randint(len(YAWS), (), generator=random))] if model.is_3d else 0.0
 
     def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> Iterator[tuple[str, Tensor]]:
-        """Local, adjacency and global loss of one step, each from a pass of its own over its codes: whoever goes
-        backward through one before asking for the next holds the graph of few codes only."""
+        """Local, adjacency and global loss of one step, each from passes of its own over as many codes as the generator
+        takes together, in parts that add up: whoever goes backward through one before asking for the next holds the
+        graph of few codes only."""
         yaw = self.yaw(student, random)
         keys, here, there = draws.step(random)
         people, near = len(draws.people), len(draws.people) + self.neighbours
-        reduce = torch.sum if self.reduction == "sum" else torch.mean
         parts = {
-            "local": (slice(people), 1.0, torch.mean),
-            "adjacency": (slice(people, near), self.adjacency_weight, reduce),
-            "global": (slice(near, None), self.global_weight, reduce),
+            "local": (slice(people), 1.0, "mean"),
+            "adjacency": (slice(people, near), self.adjacency_weight, self.reduction),
+            "global": (slice(near, None), self.global_weight, self.reduction),
         }
-        for name, (part, weight, reduction) in parts.items():
-            if keys[part]:
-                glance = name == "global"
-                seen = draws.eye.look(student, here[part], yaw, glance=glance)
-                known = draws.frozen.views(keys[part], there[part], yaw, glance=glance)
+        for name, (part, weight, reduce) in parts.items():
+            glance, whole = name == "global", range(len(keys))[part]
+            for start in whole[:: student.together]:
+                some = slice(start, min(start + student.together, whole.stop))
+                seen = draws.eye.look(student, here[some], yaw, glance=glance)
+                known = draws.frozen.views(keys[some], there[some], yaw, glance=glance)
                 features, percept, identity = draws.eye.distances(seen, known)
                 rec = self.feature_weight * features + percept + self.identity_weight * identity
-                yield name, weight * reduction(percept if glance else rec)
+                loss = weight * (percept if glance else rec).sum()
+                yield name, loss / len(whole) if reduce == "mean" else loss
 
 
 @dataclass(frozen=True)
