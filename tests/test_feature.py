@@ -376,6 +376,19 @@ def test_a_weak_probe_does_not_change_everybody():
     assert 0.2 < sight.flags(looks).float().mean() <= 0.31
 
 
+def test_the_worse_a_probe_tells_samples_apart_the_less_its_word_that_one_is_clear_counts():
+    random = torch.Generator().manual_seed(0)
+    looks, noise = torch.randn(2000, 16, generator=random), torch.randn(400, generator=random)
+    margins = []
+    for blur in (0.1, 1.0, 100.0):
+        hint = looks[:400, 0] + blur * noise
+        truth = hint > hint.quantile(0.8)
+        sight = Sight.fit(Labelled.of("x", looks[:400][truth], looks[:400][~truth]), looks, 0.95)
+        margins.append(sight.gate - sight.clear)
+        assert 0.4 < sight.is_clear(looks).float().mean() < 1  # labels by chance leave half of the samples as they are
+    assert margins[0] == pytest.approx(0.5) and margins[0] < margins[1]
+
+
 def test_a_sample_that_one_way_does_not_clear_is_moved_by_the_next():
     codes = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
     sight = Sight.fit(Labelled.of("x", codes[codes[:, 0] > 0.5], codes[codes[:, 0] <= 0.5]), codes, 0.95)

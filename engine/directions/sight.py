@@ -101,7 +101,7 @@ class Sight:
         """`labelled` holds looks in place of codes, `pool` looks of random samples. The gate lets `recall` of the
         held-out samples with the feature through, and is not above the probe's own boundary, unless that would flag
         more than `MOST` times as many random samples as were labelled: a weak probe would change everybody. What it
-        calls clear lies further from the gate, the worse it told held-out samples apart."""
+        calls clear lies further from the gate, the worse it told held-out samples apart, down to the median."""
         mean, std = pool.mean(0), pool.std(0) + 1e-6
         pool = (pool - mean) / std
         known = Labelled(
@@ -115,9 +115,10 @@ class Sight:
         weight, offset = _unit(known, pool)
         most = min(1.0, MOST * random.truth.float().mean().item())
         enough = min(0.0, torch.quantile(held_out[random.truth > 0], 1 - recall).item())
-        gate = max(enough, torch.quantile(pool @ weight + offset, 1 - most).item())
+        scores = pool @ weight + offset
+        gate = max(enough, torch.quantile(scores, 1 - most).item())
         auc = area_under_curve(held_out, random.truth)
-        clear = gate - MARGIN - DISTRUST * max(0.0, TRUSTED - auc)
+        clear = max(gate - MARGIN - DISTRUST * max(0.0, TRUSTED - auc), min(scores.median().item(), gate - MARGIN))
         return cls(labelled.name, weight, offset, mean, std, gate, clear, auc)
 
     def scores(self, looks: Tensor) -> Tensor:
