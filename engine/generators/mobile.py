@@ -127,7 +127,6 @@ class Mobile(LatentGenerator):
 
     editable = ("synthesis.first.*", "synthesis.blocks.[0-3].*")
     deciding_rows = 12  # of the same stages, up to 32 px
-    together = 1  # every code has weights of its own, so that two at once are hardly quicker
 
     def __init__(
         self,
