@@ -25,8 +25,7 @@ class Lessons:
     def draw(self, counts: tuple[int, int, int], random: torch.Generator) -> Goals:
         """Kept, erased and pushed codes, so many of each.
 
-        A pushed code is a kept one moved towards a feature: its picture must stay. It costs no frozen pass, and it
-        closes the way by which an attack on the code would bring the feature back.
+        A pushed code is a kept one moved towards a feature: its picture must stay. It costs no frozen pass.
         """
         kept, erased, push = counts
         a, b = _pick(self.keep, kept + push, random), _pick(self.erase, erased, random)
