@@ -3,9 +3,11 @@
 `faces_attributes_128.zip` (CelebA subset, research use) has all attributes, `faces_synthetic_128.zip` only glasses.
 Pictures go by blocks of 25, so that neighbours stay on one side: one block in six is held out, of the rest every other
 one trains the judge and the others the second network. Each picture is described once as it is and once mirrored and
-softened; descriptions are cached in shards, so that an interrupted run goes on where it was. Last, boundaries are set
-on generated faces that were labelled by eye (seen_by_eye.json): half of them set it, the other half report.
-`--boundaries` does only that, to the networks that are there.
+softened; descriptions are cached in shards, so that an interrupted run goes on where it was.
+
+Generated faces were labelled by eye (seen_by_eye.json). Those that are `taught`, half of them chosen because the
+networks were unsure, train the judge alone: what a photo calls a beard is seldom what a generator draws. Of the others
+half set the boundaries and the other half report. `--boundaries` does only that, to the networks that are there.
 """
 
 import argparse
@@ -13,7 +15,7 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +37,8 @@ SETS = ("faces_attributes_128", "faces_synthetic_128")
 COLUMNS = {"hat": "wearing_hat", "beard": "no_beard"}  # ours to the file's; the others differ by a blank only
 SHARD, BLOCK, BATCH = 100, 25, 20
 EYE = Path(__file__).with_name("seen_by_eye.json")
+EMPHASIS = 4  # how often a taught generated face is shown for each time that a photo is
+TAUGHT = -2  # a block of the judge's, not held out
 LICENCE = "research use: trained on a CelebA subset, which is for non-commercial research"
 
 
@@ -45,7 +49,7 @@ class Faces:
     described: dict[str, Tensor]  # [n, 2, width]
     truth: Tensor  # [n, len(NAMES)]
     real: Tensor  # [n] bool: a photo
-    block: Tensor  # [n] neighbours share one
+    block: Tensor  # [n] neighbours share one; TAUGHT for generated faces that only the judge learns from
 
     @property
     def held_out(self) -> Tensor:
@@ -53,6 +57,16 @@ class Faces:
 
     def half(self, which: str) -> Tensor:
         return ~self.held_out & (self.block % 2 == WHICH.index(which))
+
+    def joined(self, others: "Faces") -> "Faces":
+        described = {which: torch.cat([self.described[which], others.described[which]]) for which in WHICH}
+        parts = ((getattr(self, part), getattr(others, part)) for part in ("truth", "real", "block"))
+        return Faces(described, *(torch.cat(pair) for pair in parts))
+
+    @property
+    def times(self) -> Tensor:
+        """How often each is shown in an epoch."""
+        return torch.where(self.block == TAUGHT, EMPHASIS, 1)
 
 
 def is_held_out(block: Tensor) -> Tensor:
@@ -68,6 +82,8 @@ def main() -> None:
     parser.add_argument("--boundaries", action="store_true", help="set the shipped networks' boundaries anew")
     args = parser.parse_args()
     faces, generated = collect(args.data, args.cache, args.boundaries), collect_generated(args.cache)
+    if not args.boundaries:
+        faces = faces.joined(collect_taught(args.cache))
     nets, accuracy, by_eye = {}, {}, {}
     for which in WHICH:
         nets[which] = attribute_net(which) if args.boundaries else fit(faces, which, args.epochs, args.seed)
@@ -162,11 +178,12 @@ def fit(faces: Faces, which: str, epochs: int, seed: int) -> AttributeNet:
         scale = parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.0
         parameter.data = torch.randn(parameter.shape, generator=random) * scale
     mine = faces.half(which).nonzero()[:, 0]
+    shown = mine.repeat_interleave(faces.times[mine])
     described, truth = faces.described[which], faces.truth.nan_to_num()
     known = (~faces.truth.isnan()).float()
     model.mean.copy_(described[mine, 0].float().mean(0))
     model.std.copy_(described[mine, 0].float().std(0) + 1e-3)
-    share = (truth * known)[mine].sum(0) / known[mine].sum(0)
+    share = (truth * known)[shown].sum(0) / known[shown].sum(0)
     weight = known * torch.where(truth > 0, 0.5 / share, 0.5 / (1 - share))
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
@@ -175,7 +192,7 @@ def fit(faces: Faces, which: str, epochs: int, seed: int) -> AttributeNet:
         return x * (torch.rand(x.shape, generator=random) >= share) / (1 - share)
 
     for _ in track(range(epochs), description=f"Fitting {which}"):
-        for pick in mine[torch.randperm(len(mine), generator=random)].split(128):
+        for pick in shown[torch.randperm(len(shown), generator=random)].split(128):
             version = torch.randint(2, (len(pick),), generator=random)
             logits = model(described[pick, version].float(), drop)
             loss = F.binary_cross_entropy_with_logits(logits, truth[pick], weight[pick], reduction="sum")
@@ -200,21 +217,34 @@ def measure(model: AttributeNet, faces: Faces) -> dict[str, dict[str, float]]:
 
 
 def collect_generated(cache: Path) -> dict[str, tuple[Tensor, dict[str, Tensor]]]:
-    """Descriptions and truth of the generated faces that were labelled by eye."""
-    from engine.generators import bases
-
-    seen, base = json.loads(EYE.read_text()), bases["ffhq"].load().requires_grad_(False)
+    """Descriptions and truth of the generated faces that were labelled by eye and are not taught."""
+    seen = json.loads(EYE.read_text())
     seeds = list(range(*seen["seeds"]))
-
-    def pictures() -> Iterator[Tensor]:
-        for start in range(0, len(seeds), BATCH):
-            w = base.map(base.sample_z(seeds[start : start + BATCH]), psi=seen["psi"])
-            with torch.no_grad():
-                yield from base.synth(w, size=128)
-
-    described = _shard(cache / "seen_by_eye.safetensors", pictures)
+    described = _shard(cache / "seen_by_eye.safetensors", lambda: _generated(seeds, seen["psi"]))
     truth = {name: torch.tensor([float(s in set(having)) for s in seeds]) for name, having in seen["having"].items()}
     return {which: (described[which][:, 0].float(), truth) for which in WHICH}
+
+
+def collect_taught(cache: Path) -> Faces:
+    """The generated faces that the judge learns from; where the eye was unsure, the truth is unknown."""
+    seen = json.loads(EYE.read_text())
+    taught = seen["taught"]
+    seeds = [*range(*taught["seeds"]), *taught["chosen"]]
+    described = _shard(cache / "taught.safetensors", lambda: _generated(seeds, seen["psi"]))
+    truth = torch.full((len(seeds), len(NAMES)), torch.nan)
+    for name, having in taught["having"].items():
+        answers = dict.fromkeys(having, 1.0) | dict.fromkeys(taught["unsure"][name], torch.nan)
+        truth[:, index_of(name)] = torch.tensor([answers.get(seed, 0.0) for seed in seeds])
+    return Faces(described, truth, torch.zeros(len(seeds), dtype=torch.bool), torch.full((len(seeds),), TAUGHT))
+
+
+def _generated(seeds: Sequence[int], psi: float) -> Iterator[Tensor]:
+    from engine.generators import bases
+
+    base = bases["ffhq"].load().requires_grad_(False)
+    for start in range(0, len(seeds), BATCH):
+        with torch.no_grad():
+            yield from base.synth(base.map(base.sample_z(seeds[start : start + BATCH]), psi=psi), size=128)
 
 
 @torch.no_grad()
