@@ -38,7 +38,6 @@
         content.focus();
       });
       this.tour?.();
-      window.dispatchEvent(new Event("lethe:stands"));
     },
     turn() {
       const theme = document.body.classList.contains("dark") ? "light" : "dark";
