@@ -176,6 +176,21 @@ def test_a_click_goes_from_with_to_without_to_neither(page, server):
     assert cells.first.get_attribute("aria-label") == "Sample 1, not labelled"
 
 
+def test_a_label_costs_one_request_until_there_are_enough(page, server):
+    cells = show_samples(page, server.url, "cheap")
+    told = page.locator("#labels .told")
+    expect(told).to_have_text("0 with and 0 without in all. Label 10 more with and 10 more without.")
+    cells.first.click()
+    expect(page.get_by_text("Labels as a file")).to_be_visible()  # this one changed the page
+    settle(page)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if request.method == "POST" else None)
+    cells.nth(1).click()
+    expect(told).to_have_text("2 with and 0 without in all. Label 8 more with and 10 more without.")
+    page.wait_for_timeout(1000)
+    assert len(asked) == 1 and "component_server" in asked[0], asked
+
+
 def test_keys_label_and_undo_takes_one_back(page, server):
     show_samples(page, server.url, "keys")
     page.locator("h1").click()
