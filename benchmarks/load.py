@@ -140,7 +140,7 @@ def label_together(folder: Path, browsers: int, clicks: int, rounds: int) -> tup
     """What each browser saw in each round, and how many of their labels the database file holds."""
     labels, server = label_for_a_run(folder), None
     try:
-        server = Server(folder)
+        server = Server(folder, threads=None)  # as many as the run would take on anybody's machine
         job = begin_run(server.url, labels)
         found = asyncio.run(visits(server.url, browsers, clicks, rounds, job))
     finally:
