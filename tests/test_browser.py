@@ -54,21 +54,42 @@ def test_every_page_opens_with_its_name_and_its_place_in_the_bar(page, server):
         assert page.locator("h1").count() == 1
 
 
+COUNT_FRAMES = """window.asked = 0;
+    const real = window.requestAnimationFrame.bind(window);
+    window.requestAnimationFrame = (callback) => { window.asked += 1; return real(callback); };"""
+
+
+def frames_in_a_second(page):
+    before = page.evaluate("window.asked")
+    page.wait_for_timeout(1000)
+    return page.evaluate("window.asked") - before
+
+
 def test_an_open_page_that_nobody_touches_asks_for_hardly_any_frames(page, server):
-    page.add_init_script(
-        """window.asked = 0;
-        const real = window.requestAnimationFrame.bind(window);
-        window.requestAnimationFrame = (callback) => { window.asked += 1; return real(callback); };"""
-    )
+    page.add_init_script(COUNT_FRAMES)
     go(page, server.url, "compare")
-
-    def asked_in_a_second():
-        before = page.evaluate("window.asked")
-        page.wait_for_timeout(1000)
-        return page.evaluate("window.asked") - before
-
-    found = [asked_in_a_second() for _ in range(12)]  # what Gradio draws at the start plays out for some seconds
+    found = [frames_in_a_second(page) for _ in range(12)]  # what Gradio draws at the start plays out for some seconds
     assert min(found) < 10, f"in each second: {found}"
+
+
+def test_a_page_that_waits_for_the_server_asks_for_hardly_any_frames(page, server):
+    page.add_init_script(COUNT_FRAMES)
+    go(page, server.url, "feature")
+    assert any(frames_in_a_second(page) < 10 for _ in range(12))
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/queue/join*", hold)
+    page.locator("#feature-name").locator("input, textarea").fill("patience")
+    page.get_by_role("button", name="Show samples").click()
+    found = [frames_in_a_second(page) for _ in range(3)]
+    assert held and min(found) < 10, f"in each second: {found}"
+    for route in held:
+        route.continue_()
+    page.unroute("**/queue/join*")
+    expect(page.locator("#labels .cell")).to_have_count(120)
 
 
 def test_a_page_that_watches_a_run_is_laid_out_only_when_there_is_news(page, server):
@@ -153,6 +174,21 @@ def test_a_click_goes_from_with_to_without_to_neither(page, server):
         cells.first.click()
         expect(cells.first).to_have_attribute("data-l", state)
     assert cells.first.get_attribute("aria-label") == "Sample 1, not labelled"
+
+
+def test_a_label_costs_one_request_until_there_are_enough(page, server):
+    cells = show_samples(page, server.url, "cheap")
+    told = page.locator("#labels .told")
+    expect(told).to_have_text("0 with and 0 without in all. Label 10 more with and 10 more without.")
+    cells.first.click()
+    expect(page.get_by_text("Labels as a file")).to_be_visible()  # this one changed the page
+    settle(page)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if request.method == "POST" else None)
+    cells.nth(1).click()
+    expect(told).to_have_text("2 with and 0 without in all. Label 8 more with and 10 more without.")
+    page.wait_for_timeout(1000)
+    assert len(asked) == 1 and "component_server" in asked[0], asked
 
 
 def test_keys_label_and_undo_takes_one_back(page, server):

@@ -1,7 +1,7 @@
 // Paint first, save later. What the user did lies over whatever the server sends, and stays in an outbox (kept in the
 // browser's storage) until the server has said that it is on disk.
 const root = element.querySelector(".label-grid"), cells = root.querySelector(".cells");
-const [count, saved, where] = ["count", "saved", "where"].map((name) => root.querySelector(`.${name}`));
+const [count, saved, where, told] = ["count", "saved", "where", "told"].map((name) => root.querySelector(`.${name}`));
 const [undoButton, clearButton, moreButton, acceptButton, backButton, submitButton] =
   ["undo", "clear", "more", "accept", "back", "submit"].map((name) => root.querySelector(`button.${name}`));
 const zoom = root.querySelector(".zoom"), pager = root.querySelector(".turn-page");
@@ -9,7 +9,7 @@ const PAGE = 10, DELAY = 250, AGAIN = 2000, OUTBOX = "lethe-outbox";
 const WORDS = { 1: "has it", 0: "has it not", u: "undecided", "": "not labelled" };
 
 let items = [], labels = {}, mine = {}, ticks = {}, undone = [], last = 1, here = 0, page = 0, submitted = [];
-let outbox = {}, timer = null, busy = false, dragged = null, anchor = 0;
+let outbox = {}, timer = null, busy = false, dragged = null, anchor = 0, stage = "", news = null;
 
 const ticking = () => props.mode === "tick";
 const shown = () => (ticking() ? items.slice(page * PAGE, page * PAGE + PAGE) : items);
@@ -56,10 +56,19 @@ async function send() {
   for (const [id, change] of Object.entries(sent)) if (outbox[key].changes[id] === change) delete outbox[key].changes[id];
   if (!Object.keys(outbox[key].changes).length) delete outbox[key];
   keepOutbox();
+  if (key === JSON.stringify(props.context)) news = answer; // else another feature is shown by now
   if (Object.keys(outbox).length) return send();
   say(`Saved ${answer.at}`, "done");
-  props.value = { ...labels };
-  trigger("input", { ...counts(), context: props.context });
+  if (!news) return;
+  // An event makes Gradio look at every part of the page, so a label costs one only when the page has to change.
+  const changes = !news.stage || news.stage !== stage;
+  tell(news);
+  if (changes) trigger("input", { ...counts(), context: props.context });
+}
+function tell(from) {
+  news = null;
+  stage = from.stage ?? "";
+  told.textContent = from.note ?? "";
 }
 function say(words, tone) {
   saved.textContent = words;
@@ -72,12 +81,14 @@ function paint(item) {
   const cell = cells.children[shown().indexOf(item)];
   if (!cell) return;
   const now = state(item), guess = now === "" && guessOf(item) !== null;
+  const words = guess ? `guess: ${WORDS[guessOf(item)]}` : WORDS[now];
+  const spoken = `Sample ${items.indexOf(item) + 1}, ${words}${isOdd(item) ? ", looks odd" : ""}`;
+  if (cell.getAttribute("aria-label") === spoken) return; // it says all that is seen; writing it again costs a frame
+  cell.setAttribute("aria-label", spoken);
   cell.dataset.l = now;
   cell.classList.toggle("guess", guess);
   if (guess) cell.dataset.guess = guessOf(item);
   cell.classList.toggle("odd", isOdd(item));
-  const words = guess ? `guess: ${WORDS[guessOf(item)]}` : WORDS[now];
-  cell.setAttribute("aria-label", `Sample ${items.indexOf(item) + 1}, ${words}${isOdd(item) ? ", looks odd" : ""}`);
 }
 function counts() {
   const of = (value) => items.filter((item) => labels[item.id] === value).length;
@@ -312,6 +323,7 @@ function batch() {
   [mine, ticks, undone, submitted, here, anchor, page] = [{}, {}, [], [], 0, 0, 0];
   const waiting = outbox[JSON.stringify(props.context)]?.changes ?? {};
   for (const [id, change] of Object.entries(waiting)) mine[id] = change.value;
+  tell(props);
   restore();
 }
 // The same batch comes in portions, perhaps twice, perhaps with new guesses: as long as the ids agree it is the same.
@@ -322,7 +334,10 @@ function refresh() {
   const same = known === context && (both > 0 || !items.length) && items.slice(0, both).every((item, i) => item.id === next[i].id);
   known = context;
   if (!same) return batch();
-  if (props.revision !== revision && !outbox[context]) mine = {};
+  if (props.revision !== revision) {
+    if (!outbox[context]) mine = {};
+    tell(props);
+  }
   revision = props.revision;
   items = [...next, ...items.slice(next.length)];
   restore();

@@ -10,13 +10,15 @@ advice   {"guesses": {"12": 1}, "odd": ["13"]}: guesses are dotted until confirm
 value    {"12": 1, "13": 0}: the labels of this batch, 1 with, 0 without. A value that comes late never undoes what
          the user did on this batch.
 revision a new number says that `value` counts for more than what the user did before: labels came from a file.
+note     a sentence under the samples. A save may answer with a new one.
+stage    how far labelling has come, in a word of the page's own. A save may answer with a new one.
 context  what is being labelled; comes back with every save, so that a save after the next batch still lands right.
 mode     "grid": each sample with, without or neither. "tick": pages of ten, tick those that have it, the rest of a
          submitted page is without (u: undecided).
 page     the number of the first page in tick mode.
 
-Events: `grid.input` after a save (`event.having` and `event.lacking` of this batch, `event.context`), `grid.next` when
-more are wanted.
+Events: `grid.input` after a save, if it answered with no stage or with another one than before (`event.having` and
+`event.lacking` of this batch, `event.context`); `grid.next` when more are wanted.
 """
 
 import time
@@ -36,7 +38,16 @@ PAGE = 10  # samples of a page in tick mode
 
 
 def LabelGrid(save: Callable[[dict, gr.Request], dict], *, elem_id: str | None = None) -> gr.HTML:
-    props = {"items": [], "context": {}, "mode": "grid", "page": 1, "advice": {}, "revision": 0}
+    props = {
+        "items": [],
+        "context": {},
+        "mode": "grid",
+        "page": 1,
+        "advice": {},
+        "revision": 0,
+        "note": "",
+        "stage": "",
+    }
     functions = [_named_save(save)]
     grid = component("grid", {}, cls="grid-host", elem_id=elem_id, server_functions=functions, **props)
     grid.api_info = lambda: {"type": "object", "additionalProperties": {"type": "integer", "enum": [0, 1]}}

@@ -18,6 +18,7 @@
 
   window.lethe = {
     name: "Lethe",
+    heard: 0, // when the server last sent something to show
     title(text) {
       document.title = text || this.name;
     },
@@ -38,7 +39,6 @@
         content.focus();
       });
       this.tour?.();
-      window.dispatchEvent(new Event("lethe:stands"));
     },
     turn() {
       const theme = document.body.classList.contains("dark") ? "light" : "dark";
@@ -48,7 +48,8 @@
     },
   };
 
-  // The server is asked only while something on this page runs, or while it was gone.
+  // The server is asked only while something on this page runs and it has not spoken for a while, or while it was gone.
+  const SILENCE = 4000;
   let lost = false;
   function banner() {
     let box = document.getElementById("lost");
@@ -62,7 +63,8 @@
     box.hidden = !lost;
   }
   async function pulse() {
-    if (!lost && !document.querySelector("[data-live]")) return;
+    const speaks = performance.now() - window.lethe.heard < SILENCE;
+    if (!lost && (speaks || !document.querySelector("[data-live]"))) return;
     let alive = false;
     try {
       alive = (await fetch("./healthz", { cache: "no-store", signal: AbortSignal.timeout(4000) })).ok;

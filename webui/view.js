@@ -57,6 +57,7 @@ function isNode(value) {
 
 let titled = false;
 function draw() {
+  if (window.lethe) window.lethe.heard = performance.now();
   const value = props.value;
   fill(root, value === null || value === undefined || value === "" ? [] : isNode(value) ? [value] : value);
   const title = root.querySelector("[data-title]");

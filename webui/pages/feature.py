@@ -59,7 +59,7 @@ class FeaturePage:
         self.earlier = View(events=("open",))
         self.heading = View()
         self.grid = LabelGrid(self.save, elem_id="labels")
-        self.enough = View()
+        self.links = View()
         with gr.Accordion("Labels from a file", open=False):
             self.upload = gr.File(label="Labels saved here as JSON or CSV", type="binary", file_types=[".json", ".csv"])
         with gr.Accordion("Settings", open=False):
@@ -78,7 +78,7 @@ class FeaturePage:
 
     def bind(self, demo: gr.Blocks) -> None:
         buttons = [self.erase, self.preview.button]
-        shown = [self.heading, self.grid, self.batch, self.feature, self.enough, *buttons, self.trouble]
+        shown = [self.heading, self.grid, self.batch, self.feature, self.links, *buttons, self.trouble]
         said_here = said(self.trouble)
         parts = [self.check, self.pairs, self.people.view]
         target = {self.feature, self.keep, self.also}
@@ -95,7 +95,7 @@ class FeaturePage:
         bind(self.upload.upload, taken, [self.upload, self.mode], [self.upload, *shown])
         bind(self.mode.input, said_here(self.again), again, shown)
         bind(self.grid.next, said_here(self.following), again, shown)
-        labelled = [self.enough, *buttons, self.trouble]
+        labelled = [self.links, *buttons, self.trouble]
         counted = bind(self.grid.input, said_here(self.labelled), None, labelled, trigger_mode="always_last")
         advised, labelling = [self.grid, self.trouble], [self.feature, self.batch]
         bind(counted.then, said_here(self.advise), labelling, advised, trigger_mode="always_last")
@@ -128,6 +128,7 @@ class FeaturePage:
         labels = {str(seed): label.value for seed, label in self.studio.labels.get(owner, base, words).items()}
         fixed = {"context": {"base": base, "feature": words}, "mode": how, "page": number * BATCH // PAGE + 1}
         fixed |= {"revision": revision} if revision else {}
+        fixed |= told(self.studio.labels.counts(owner, base, words))
         seeds, items, more = order or seeds_of(number), [], {"how": "chosen"} if order else {}
         mine = self.latest.begin(request)
         for start in range(0, BATCH, PORTION):
@@ -160,7 +161,10 @@ class FeaturePage:
         yield from self.samples(feature, number + 1, how, request, order)
 
     def save(self, data: dict, request: gr.Request) -> dict:
-        return keep_labels(self.studio, owner_of(request), data)
+        owner = owner_of(request)
+        kept = keep_labels(self.studio, owner, data)
+        counts = self.studio.labels.counts(owner, str(data["context"]["base"]), data["context"]["feature"])
+        return kept | told(counts)
 
     def labelled(self, event: gr.EventData, request: gr.Request) -> dict:
         return self.counted(checked_feature(event.context["feature"]), owner_of(request))
@@ -182,7 +186,7 @@ class FeaturePage:
         counts = self.studio.labels.counts(owner, base, feature)
         ready = not short_of(counts)
         return {
-            self.enough: enough_tree(counts, base, feature),
+            self.links: files.links(base, feature) if counts.having + counts.lacking else None,
             self.erase: gr.update(value=f"Erase “{feature}”", interactive=ready),
             self.preview.button: gr.update(interactive=ready),
         }
@@ -239,12 +243,13 @@ def short_of(counts: Counts) -> str:
     return f"Label {' and '.join(need)}." if need else ""
 
 
-def enough_tree(counts: Counts, base: str, feature: str) -> list[Node]:
+def told(counts: Counts) -> dict[str, str]:
+    """What the grid says of all labels, and how far they have come: the page differs with none, too few and
+    enough. Once there are enough, every save is a stage of its own, for it may change the advice."""
     missing = short_of(counts)
-    total = f"{counts.having} with and {counts.lacking} without in all. "
     words = missing or "Enough to begin; twenty on each side are better."
-    saved = files.links(base, feature) if counts.having + counts.lacking else None
-    return [part for part in (h("p", total, words, cls="quiet"), saved) if part]
+    stage = f"enough {time.time_ns()}" if not missing else "some" if counts.having + counts.lacking else "none"
+    return {"note": f"{counts.having} with and {counts.lacking} without in all. {words}", "stage": stage}
 
 
 def earlier_tree(known: dict[str, Counts]) -> Node | None:
