@@ -15,11 +15,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from engine import device as devices
-from engine.attributes import NAMES, WHICH, attribute_net
+from engine.attributes import NAMES, WHICH, WITNESS, attribute_net
 from engine.core.events import Done, Progress, result
 from engine.core.targets import Labels
 from engine.delta import compose
@@ -32,6 +34,7 @@ from engine.evaluation.jury import face_jury
 from engine.generators import bases
 from engine.methods.ascent import Ascent
 from engine.methods.feature import Feature
+from engine.models import to_pixels
 from engine.requests import labelled_codes
 from engine.studio import Studio
 from engine.train.attributes import EYE
@@ -47,6 +50,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2000, help="samples judged (default 2000)")
     parser.add_argument("--fewer-seeds", type=int, default=600, help="samples judged of the other methods")
     parser.add_argument("--attacked", type=int, default=32, help="codes attacked; 0 leaves the attack out")
+    parser.add_argument("--sheets", type=Path, help="a folder for what the attacks found, to be looked at")
     parser.add_argument("--published-steps", type=int, default=Feature().steps, help="of the printed recipe (ours)")
     parser.add_argument("--compared", help="features that the other methods erase, too (default all)")
     args = parser.parse_args()
@@ -72,7 +76,14 @@ def main() -> None:
             afters[key], times[key] = erase(base, target, method(title, args.published_steps))
     print_verdicts(judge(base, afters, args.seeds, args.fewer_seeds), times)
     if args.attacked:
-        print_attacks(base, {key: model for key, model in afters.items() if "naive" not in key}, args.attacked)
+        print_attacks(
+            base, {key: model for key, model in afters.items() if "naive" not in key}, args.attacked, args.sheets
+        )
+
+
+def save_sheet(path: Path, pictures: Tensor) -> None:
+    """All of them side by side."""
+    Image.fromarray(np.concatenate(list(to_pixels(pictures)), 1)).save(path)
 
 
 def print_preview(target: Labels) -> None:
@@ -170,23 +181,27 @@ def largest(points: dict[str, float]) -> str:
     return f"{name} {points[name]:+.1f}"
 
 
-def print_attacks(base: nn.Module, afters: dict[str, nn.Module], count: int) -> None:
-    """Share of random codes without the feature near which it is shown: the second net is climbed, the judge counts.
+def print_attacks(base: nn.Module, afters: dict[str, nn.Module], count: int, sheets: Path | None) -> None:
+    """Share of random codes without the feature near which it is shown: the second net is climbed, the witness counts.
 
-    At 64 px the climbed net is fooled by pictures in which nobody sees the feature; at 128 px the judge agrees with it.
+    What fools the climbed net often fools the judge, who reads the same trunk, though no eye sees the feature there:
+    eyes in deep shadow, for glasses. The witness reads another trunk. The pictures go to `sheets`, to be looked at.
     """
-    space, climbed, judging = survey(base), attribute_net("second"), attribute_net("judge")
+    space, climbed, judging, witness = survey(base), *(attribute_net(which) for which in ("second", "judge", WITNESS))
     sigma, eye = space.codes.std(0), Eye(128, devices.quick_type(base.w_avg.device))
     attack = Attack(steps=20, rate=0.1, size=eye.size, dtype=eye.dtype)
     pool = space.codes[-8 * count :]
 
     @torch.no_grad()
+    def pictures(model: nn.Module, codes: Tensor) -> Tensor:
+        return torch.cat([eye.pictures(model, part)[1].clamp(-1, 1) for part in codes.split(16)])
+
     def seen(net: nn.Module, model: nn.Module, codes: Tensor) -> Tensor:
         """[n, attributes]"""
-        return torch.cat([net.sees(eye.pictures(model, part)[1].clamp(-1, 1)) for part in codes.split(16)])
+        return net.sees(pictures(model, codes))
 
     lacking = ~(seen(climbed, base, pool) | seen(judging, base, pool))
-    print(f"\nAttack on the code, {count} codes; by the judge (in brackets: by the net that is climbed).\n")
+    print(f"\nAttack on the code, {count} codes; by the witness (in brackets: by the judge, by the climbed net).\n")
     print(f"| feature: model | {' | '.join(f'radius {radius:g}, %' for radius in RADII)} |\n|---|{'---|' * len(RADII)}")
     for name in dict.fromkeys(key.split(":")[0] for key in afters):
         column = NAMES.index(name)
@@ -200,9 +215,12 @@ def print_attacks(base: nn.Module, afters: dict[str, nn.Module], count: int) -> 
             start, cells = None, []
             for radius in RADII:
                 found = result(attack.run(model, climb, codes, sigma, radius, start))
-                start, fooled = found["codes"], (found["logits"] > 0).float().mean().item()
-                shown = seen(judging, model, start)[:, column].float().mean().item()
-                cells.append(f"{100 * shown:.0f} ({100 * fooled:.0f})")
+                start = found["codes"]
+                says = [seen(net, model, start)[:, column] for net in (witness, judging)] + [found["logits"] > 0]
+                shown, judged, fooled = (100 * one.float().mean().item() for one in says)
+                cells.append(f"{shown:.0f} ({judged:.0f}, {fooled:.0f})")
+                if sheets:
+                    save_sheet(sheets / f"{key.replace(': ', '-')}-{radius:g}.png", pictures(model, start))
             print(f"| {key} | {' | '.join(cells)} |", flush=True)
 
 

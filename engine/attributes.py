@@ -1,8 +1,9 @@
 """Says of a face picture whether it shows glasses, a smile, a hat ...: the judges of feature erasure. Ours.
 
 Two networks on the same frozen EfficientNet-lite0, trained on disjoint halves of the data and reading other layers of
-it: `judge` measures, `second` may label for a benchmark or drive an attack. Neither ever takes part in training an
-unlearned model.
+it: `judge` measures, `second` may label for a benchmark or drive an attack. A third, `witness`, reads VGG: what fools
+the one that an attack climbs fools the other reader of the same trunk, too, so the witness counts what attacks bring
+back. None of them ever takes part in training an unlearned model.
 """
 
 import json
@@ -17,6 +18,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from engine import losses
 from engine.core.errors import MissingAsset
 from engine.features import TAPS, Features, backbone
 
@@ -35,19 +37,25 @@ NAMES = (
     "gray hair",
 )
 Drop = Callable[[Tensor, float], Tensor]
+Which = Literal["judge", "second", "witness"]
 SIDE = 128  # px; pictures of other sizes are resized
 POOLED = 1280
 HIDDEN = 96
 WHICH = ("judge", "second")
-# For each of the backbone's four maps, how many cells a side are read; the two networks look at other things.
-CELLS: Mapping[str, tuple[int, ...]] = {"judge": (0, 0, 8, 4), "second": (0, 4, 4, 0)}
+WITNESS = "witness"
+# For each of the trunk's maps, how many cells a side are read; the networks look at other things.
+CELLS: Mapping[str, tuple[int, ...]] = {"judge": (0, 0, 8, 4), "second": (0, 4, 4, 0), WITNESS: (0, 0, 6, 4, 4)}
+VGG_TAPS = (64, 128, 256, 512, 512)  # channels of the maps that LPIPS compares
 
 
-def see(images: Tensor) -> Features:
-    """The backbone's answer for pictures in [-1, 1] of any size."""
+def see(images: Tensor, which: str = WHICH[0]) -> Features:
+    """What the trunk of a network says of pictures in [-1, 1] of any size."""
     if images.shape[-1] != SIDE:
         images = F.interpolate(images, size=(SIDE, SIDE), mode="bilinear", align_corners=False, antialias=True)
-    return backbone(images.device)(images.clamp(-1, 1))
+    images = images.clamp(-1, 1)
+    if which == WITNESS:
+        return Features(losses.lpips("vgg", images.device).features(images), images.new_zeros(len(images), 0))
+    return backbone(images.device)(images)
 
 
 def describe(seen: Features, which: str) -> Tensor:
@@ -58,7 +66,8 @@ def describe(seen: Features, which: str) -> Tensor:
 
 
 def width(which: str) -> int:
-    return POOLED + sum(channels * cells**2 for channels, cells in zip(TAPS, CELLS[which], strict=True))
+    pooled, taps = (0, VGG_TAPS) if which == WITNESS else (POOLED, TAPS)
+    return pooled + sum(channels * cells**2 for channels, cells in zip(taps, CELLS[which], strict=True))
 
 
 class AttributeNet(nn.Module):
@@ -79,7 +88,7 @@ class AttributeNet(nn.Module):
 
     def logits(self, images: Tensor) -> Tensor:
         """[n, len(NAMES)] of pictures in [-1, 1]; differentiable, so that an attack can climb it."""
-        return self(describe(see(images), self.which))
+        return self(describe(see(images, self.which), self.which))
 
     @torch.no_grad()
     def sees(self, images: Tensor, batch: int = 16) -> Tensor:
@@ -98,7 +107,9 @@ class Card:
 
 
 @cache
-def attribute_net(which: Literal["judge", "second"] = "judge", device: torch.device | str = "cpu") -> AttributeNet:
+def attribute_net(
+    which: Literal["judge", "second", "witness"] = "judge", device: torch.device | str = "cpu"
+) -> AttributeNet:
     """The shipped network, frozen. Its trunk is an asset; without that the first picture says what to fetch."""
     if not FILE.exists():
         raise MissingAsset(f"{FILE.name} is not here; 'python -m engine.train.attributes' makes it from its data")

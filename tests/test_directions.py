@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.errors import UserError
-from engine.directions import Labelled, Space, edit, find, find_all, pushed, survey
+from engine.directions import Labelled, Space, edit, find, find_all, survey
 from engine.directions.active import Probe, is_enough, odd_labels, smart_page, sure_guesses, useful_first
 from engine.directions.direction import Direction
 from engine.directions.find import THRESHOLDS, thresholds, warnings
@@ -231,12 +231,6 @@ def test_labels_without_a_pattern_are_warned_about(space):
     assert "do not separate" in said and "60 % of all samples" in said
     good = find(label(space.codes[:400], axis(0)), space)
     assert not any("separate" in sentence for sentence in warnings(good, 0.2))
-
-
-def test_any_sample_can_be_pushed_to_a_score(space):
-    direction = find(label(space.codes[:400], axis(0)), space)
-    goal = torch.linspace(-1, 3, 50)
-    assert torch.allclose(direction.scores(pushed(rows(space.codes[:50]), direction, goal)[:, 0]), goal, atol=1e-4)
 
 
 def test_only_coarse_coordinates_are_searched_and_moved():

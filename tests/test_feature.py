@@ -6,13 +6,14 @@ import json
 import pytest
 import torch
 
-from engine import labelfile
+from engine import assets, labelfile
 from engine.core.errors import Mismatch, UserError
 from engine.core.events import Progress, result
 from engine.core.labelbook import Counts
 from engine.core.targets import Labels
 from engine.data import LatentBatch, Request
 from engine.delta import Delta, compose, editable
+from engine.directions.attacked import RADIUS
 from engine.directions.direction import Direction
 from engine.directions.labelled import Labelled
 from engine.directions.sight import Eye, Seen, Sight
@@ -93,6 +94,48 @@ def test_erasing_a_feature_removes_it_and_keeps_the_rest(tiny, red):
     w = tiny.map(tiny.sample_z(range(500, 700)))
     change = (after.synth(w) - tiny.synth(w)).abs().mean((1, 2, 3))
     assert change[~had].mean() < 0.5 * change[had].mean()
+
+
+needs_alex = pytest.mark.skipif(
+    not assets.is_present("lpips-alex"), reason="AlexNet is not here: python app.py assets fetch"
+)
+
+
+@needs_alex
+def test_an_attacker_goes_to_where_the_feature_is_seen_and_stays_inside_its_box(tiny, red):
+    eye, search = Eye(16), Search(samples=80, attacked=True)
+    found = ended(study(tiny, labelled_codes(tiny, red), search, eye))
+    lessons, held_out = ended(prepare_lessons(tiny, found, search, eye))
+    attacker, codes = lessons.attacker, lessons.keep.codes[:24]
+    assert held_out.attacker is None
+    moved = attacker.moved(tiny, codes, torch.Generator().manual_seed(0))
+    assert ((moved - codes).abs() <= RADIUS * attacker.sigma + 1e-6).all() and not moved.requires_grad
+    before, after = (attacker.sees(eye.look(tiny, some).pictures) for some in (codes, moved))
+    assert (after > before).float().mean() > 0.9
+    again = attacker.moved(tiny, codes, torch.Generator().manual_seed(0))
+    assert torch.equal(moved, again)
+
+
+@needs_alex
+def test_an_attacked_code_must_go_on_showing_what_it_showed(tiny, red):
+    method = Feature(batch=16, attacks=0.5, samples=80)
+    eye = Eye(16)
+    found = ended(study(tiny, labelled_codes(tiny, red), method.search, eye))
+    lessons, _ = ended(prepare_lessons(tiny, found, method.search, eye))
+    codes, goal, forget = method.draw(lessons, tiny, torch.Generator().manual_seed(0))
+    assert len(codes) == 16 and forget.tolist() == [False] * 4 + [True] * 12
+    assert torch.equal(codes[:8], goal.codes[:8]) and not torch.equal(codes[8:], goal.codes[8:])
+    kept = {tuple(code) for code in lessons.keep.codes.tolist()}
+    assert all(tuple(code) in kept for code in goal.codes[8:].tolist())
+
+
+def test_where_no_attacker_can_be_had_a_batch_has_none(tiny, red, monkeypatch):
+    monkeypatch.setattr(assets, "is_present", lambda name: False)
+    method, eye = Feature(batch=16, attacks=0.5, samples=80), Eye(16)
+    found = ended(study(tiny, labelled_codes(tiny, red), method.search, eye))
+    lessons, _ = ended(prepare_lessons(tiny, found, method.search, eye))
+    codes, goal, forget = method.draw(lessons, tiny, torch.Generator().manual_seed(0))
+    assert lessons.attacker is None and torch.equal(codes, goal.codes) and int(forget.sum()) == 8
 
 
 def test_the_probe_on_the_inner_map_knows_more_than_the_code(tiny, red):

@@ -1,5 +1,6 @@
-"""A labelled feature as an aim. Where our attribute nets know it, one attacks and the other judges; else two judges are
-taught from the labels on the base's pictures, on different samples."""
+"""A labelled feature as an aim. Where our attribute nets know it, one attacks and another judges; else two judges are
+taught from the labels on the base's pictures, on different samples. Whoever judges reads another trunk than the
+attacker: a picture that fools one reader of a trunk fools the next, though nobody else sees the feature in it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from engine.requests import labelled_codes
 MOST = 64  # labelled samples of each side that are used
 POOL = 200  # random samples behind judges that are taught here
 FIRST_SEED = 1_500_000_000
+Sees = Callable[[Tensor], Tensor]  # pictures to a number each; above 0 it is seen
 SMALL = 64  # px; below, the pixels themselves tell
 
 
@@ -60,7 +62,7 @@ def feature_aim(base: nn.Module, labels: Labels) -> Task:
 
 def by_nets(name: str, device: torch.device) -> dict[str, Any]:
     column = attributes.index(name)
-    second, judge = (attributes.attribute_net(which, device) for which in ("second", "judge"))
+    second, judge = (attributes.attribute_net(which, device) for which in ("second", reader()))
     return {
         "pull": lambda pictures: second.logits(pictures)[:, column],
         "reads": lambda pictures: judge.logits(pictures)[:, column],
@@ -68,6 +70,11 @@ def by_nets(name: str, device: torch.device) -> dict[str, Any]:
         "attacker": "our second attribute net",
         "judge": "our attribute net, which neither taught nor attacked",
     }
+
+
+def reader() -> str:
+    """The network that judges pictures which an attack has made."""
+    return attributes.WITNESS if assets.is_present("lpips-vgg") else "judge"
 
 
 def taught(name: str, seen: Seen, having: int, lacking: int) -> dict[str, Any]:
@@ -79,27 +86,30 @@ def taught(name: str, seen: Seen, having: int, lacking: int) -> dict[str, Any]:
     shows, clear = sight.flags(looks), sight.is_clear(looks)
     shows[:having], clear[:having] = True, False
     shows[having:known], clear[having:known] = False, True
-    describe = descriptor(seen.pictures.shape[-1])
-    with torch.no_grad():
-        described = torch.cat([describe(some) for some in seen.pictures.split(BATCH)])
-    mean, std = described.mean(0), described.std(0) + 1e-3
-    eyes = []
-    for half in (0, 1):  # every second sample of each side
-        with_it, without = shows.nonzero()[half::2, 0], clear.nonzero()[half::2, 0]
-        truth = torch.cat([torch.ones(len(with_it)), torch.zeros(len(without))]).to(described)
-        weight, offset = logistic_regression((described[torch.cat([with_it, without])] - mean) / std, truth)
-        eyes.append(lambda x, weight=weight, offset=offset: (describe(x) - mean) / std @ weight + offset)
+    halves = [(shows.nonzero()[half::2, 0], clear.nonzero()[half::2, 0]) for half in (0, 1)]
+    readers = (descriptor(seen.pictures.shape[-1], which) for which in ("second", reader()))
+    attacker, judge = (judge_of(read, seen.pictures, *half) for read, half in zip(readers, halves, strict=True))
     return {
-        "pull": eyes[0],
-        "reads": eyes[1],
+        "pull": attacker,
+        "reads": judge,
         "bar": 0.0,
         "attacker": "a judge taught from the labels",
         "judge": "a second judge taught from the labels, on other samples than the attacker's",
     }
 
 
-def descriptor(size: int) -> Callable[[Tensor], Tensor]:
+def judge_of(describe: Callable[[Tensor], Tensor], pictures: Tensor, with_it: Tensor, without: Tensor) -> Sees:
+    """A linear judge, from the pictures that show it and those that do not."""
+    with torch.no_grad():
+        described = torch.cat([describe(some) for some in pictures.split(BATCH)])
+    mean, std = described.mean(0), described.std(0) + 1e-3
+    truth = torch.cat([torch.ones(len(with_it)), torch.zeros(len(without))]).to(described)
+    weight, offset = logistic_regression((described[torch.cat([with_it, without])] - mean) / std, truth)
+    return lambda x: (describe(x) - mean) / std @ weight + offset
+
+
+def descriptor(size: int, which: str) -> Callable[[Tensor], Tensor]:
     """What a linear judge reads of pictures, differentiable."""
     if size >= SMALL and assets.is_present("efficientnet-lite0"):
-        return lambda pictures: attributes.describe(attributes.see(pictures), "judge")
+        return lambda pictures: attributes.describe(attributes.see(pictures, which), which)
     return lambda pictures: F.adaptive_avg_pool2d(pictures, 8).flatten(1)

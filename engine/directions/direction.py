@@ -43,9 +43,3 @@ def edit(w: Tensor, directions: Sequence[Direction]) -> tuple[Tensor, Tensor]:
         moved = torch.where(flagged[:, None, None], moved - step, moved)
         any_flag |= flagged
     return moved, any_flag
-
-
-def pushed(w: Tensor, direction: Direction, score: Tensor) -> Tensor:
-    """The same codes with the given scores [n]: any sample can be made to show the feature."""
-    step = (score - direction.scores(w[:, 0])) / (direction.score @ direction.shift)
-    return w + step[:, None, None] * direction.shift

@@ -1,7 +1,7 @@
 """Everything that is found out before training: directions, probes, and the lessons for the student."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from engine.core.errors import UserError
 from engine.core.events import Event
 from engine.data import Request
+from engine.directions.attacked import Attacker
 from engine.directions.direction import Direction, edit
 from engine.directions.find import apart, find, find_all, moving, protect_from
 from engine.directions.labelled import Labelled, features_of
@@ -30,10 +31,10 @@ class Search:
     fit: str = "probe"  # or a name in fits.FITS
     threshold: str = "random"
     move: str = "halfway"
-    recall: float = 0.95
+    recall: float = 0.97
     deeper: float = 0.0
     samples: int = 800  # random ones that are looked at
-    reach: float = 4.0
+    attacked: bool = False  # whether the lessons are to have an attacker
     seed: int = 0
 
     @property
@@ -131,8 +132,19 @@ def prepare_lessons(
         erase = yield from targets_by_score(flagged, found.directions, watch)
     index = torch.arange(len(found.flagged), device=found.flagged.device)
     held = (index % HELD_OUT == HELD_OUT - 1) & (index < found.drawn)
+    alike = torch.stack([sight.scores(found.pool.looks) for sight in found.sights]).amax(0)
     taught, tested = (
-        Lessons(found.pool.of(found.clear & part), erase.of(part[found.flagged]), found.directions, search.reach)
+        Lessons(found.pool.of(_first(alike, found.clear & part)), erase.of(part[found.flagged]))
         for part in (~held, held)
     )
+    if search.attacked:
+        sure = found.clear | found.flagged
+        attacker = Attacker.of(eye, found.pool.of(sure), found.flagged[sure], found.space.codes)
+        taught = replace(taught, attacker=attacker)
     return taught, tested
+
+
+def _first(scores: Tensor, which: Tensor) -> Tensor:
+    """Where the chosen ones are, the highest score first."""
+    places = which.nonzero()[:, 0]
+    return places[scores[places].argsort(descending=True)]

@@ -6,8 +6,8 @@
     L_percep  = 1 - MS-SSIM(g(z), f(ẑ))
 
 Ours finds the feature by a probe on the frozen network's inner map, moves every sample only as far as the probe asks,
-brings back what that took along of protected attributes, and compares inner maps as well. Codes that were pushed
-towards the feature can be taught, too. "As published" is the printed recipe.
+brings back what that took along of protected attributes, and compares inner maps as well. It is also taught at codes
+where an attacker would look for the feature. "As published" is the printed recipe.
 """
 
 import copy
@@ -60,7 +60,7 @@ class Feature:
             "direction": "mean",
             "threshold": "pooled",
             "move": "printed",
-            "pushes": 0.0,
+            "attacks": 0.0,
             "even": False,
             "lr": 1e-4,
             "steps": 1000,
@@ -70,19 +70,18 @@ class Feature:
         },
     }
 
-    steps: int = knob(200, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(180, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
     alpha: float = knob(1.0, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
-    recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
+    recall: float = knob(0.97, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
-    pushes: float = knob(0.0, "share of a batch that is pushed towards the feature", min=0, max=0.9, advanced=True)
-    reach: float = knob(4.0, "how far, in standard deviations beyond the gate", min=0, max=30, advanced=True)
+    attacks: float = knob(0.2, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
     even: bool = knob(True, "as many samples to change as to keep in a batch", advanced=True)
     keep_structure: float = knob(1.0, "weight of MS-SSIM in keeping", min=0, max=10, advanced=True)
     inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
@@ -140,7 +139,7 @@ class Feature:
             recall=self.recall,
             deeper=self.deeper,
             samples=self.samples,
-            reach=self.reach,
+            attacked=self.attacks > 0,
             seed=self.seed,
         )
 
@@ -157,7 +156,7 @@ class Feature:
         for group in optimiser.param_groups:  # warm up, then fall to a twentieth
             fall = 0.525 + 0.475 * math.cos(math.pi * step / self.steps)
             group["lr"] = self.lr * min(1.0, step / WARM_UP) * fall
-        codes, goal, forget = self.draw(lessons, random)
+        codes, goal, forget = self.draw(lessons, student, random)
         inner, picture = eye.pictures(student, codes)
         pixels, structure = distance(picture, goal.pictures), structure_distance(picture, goal.pictures)
         if self.inner:
@@ -173,12 +172,15 @@ class Feature:
         optimiser.step()
         return {"unlearn": unlearn.item(), "percep": percep.item(), "recon": recon.item()}
 
-    def draw(self, lessons: Lessons, random: torch.Generator) -> Goals:
+    def draw(self, lessons: Lessons, student: nn.Module, random: torch.Generator) -> Goals:
         if not self.even:
             return lessons.draw_mixed(self.batch, random)
-        pushed = round(self.pushes * self.batch)
-        erased = (self.batch - pushed + 1) // 2
-        return lessons.draw((self.batch - pushed - erased, erased, pushed), random)
+        attacker = lessons.attacker
+        attacked = round(self.attacks * self.batch) if attacker else 0
+        erased = (self.batch - attacked + 1) // 2
+        counts = self.batch - attacked - erased, erased, attacked
+        attack = (lambda codes: attacker.moved(student, codes, random)) if attacked else None
+        return lessons.draw(counts, random, attack)
 
     @staticmethod
     def _resume(snapshot, student, optimiser, random, smoothed) -> int:
@@ -222,7 +224,8 @@ class Watcher:
     def _part(self, kind: str):
         seen = getattr(self.held_out, kind)
         seen = seen if len(seen.codes) else getattr(self.lessons, kind)
-        return seen.of(slice(LOOKED_AT))
+        apart = max(1, len(seen.codes) // LOOKED_AT)  # evenly, since kept ones are in an order
+        return seen.of(slice(0, apart * LOOKED_AT, apart))
 
 
 def distance(x: Tensor, y: Tensor) -> Tensor:

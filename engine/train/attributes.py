@@ -7,7 +7,8 @@ softened; descriptions are cached in shards, so that an interrupted run goes on 
 
 Generated faces were labelled by eye (seen_by_eye.json). Those that are `taught`, half of them chosen because the
 networks were unsure, train the judge alone: what a photo calls a beard is seldom what a generator draws. Of the others
-half set the boundaries and the other half report. `--boundaries` does only that, to the networks that are there.
+half set the boundaries and the other half report. `--boundaries` does only that, to the networks that are there. The
+witness, whose trunk is slow, learns from the same generated faces and from one block in six.
 """
 
 import argparse
@@ -28,7 +29,18 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.attributes import FILE, NAMES, WHICH, AttributeNet, attribute_net, balanced_accuracy, card, describe, see
+from engine.attributes import (
+    FILE,
+    NAMES,
+    WHICH,
+    WITNESS,
+    AttributeNet,
+    attribute_net,
+    balanced_accuracy,
+    card,
+    describe,
+    see,
+)
 from engine.attributes import index as index_of
 from engine.files import save_tensors
 
@@ -56,10 +68,11 @@ class Faces:
         return is_held_out(self.block)
 
     def half(self, which: str) -> Tensor:
-        return ~self.held_out & (self.block % 2 == WHICH.index(which))
+        """Which of them teach a network; all that were collected for the witness."""
+        return ~self.held_out & ((self.block % 2 == WHICH.index(which)) if which in WHICH else True)
 
     def joined(self, others: "Faces") -> "Faces":
-        described = {which: torch.cat([self.described[which], others.described[which]]) for which in WHICH}
+        described = {which: torch.cat([mine, others.described[which]]) for which, mine in self.described.items()}
         parts = ((getattr(self, part), getattr(others, part)) for part in ("truth", "real", "block"))
         return Faces(described, *(torch.cat(pair) for pair in parts))
 
@@ -73,6 +86,10 @@ def is_held_out(block: Tensor) -> Tensor:
     return block % 6 == 5
 
 
+def is_for_witness(block: Tensor) -> Tensor:
+    return (block % 6 == 0) | is_held_out(block) & (block % 4 == 1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
@@ -81,18 +98,23 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=ROOT / "checkpoints" / "cache" / "attributes")
     parser.add_argument("--boundaries", action="store_true", help="set the shipped networks' boundaries anew")
     args = parser.parse_args()
-    faces, generated = collect(args.data, args.cache, args.boundaries), collect_generated(args.cache)
-    if not args.boundaries:
-        faces = faces.joined(collect_taught(args.cache))
-    nets, accuracy, by_eye = {}, {}, {}
-    for which in WHICH:
-        nets[which] = attribute_net(which) if args.boundaries else fit(faces, which, args.epochs, args.seed)
-        by_eye[which] = calibrate(nets[which], generated[which])
-        accuracy[which] = measure(nets[which], faces)
+    nets, accuracy, by_eye, pictures = {}, {}, {}, {}
+    for together in (WHICH, (WITNESS,)):
+        faces, generated = (
+            collect(args.data, args.cache, together, args.boundaries),
+            collect_generated(args.cache, together),
+        )
+        if not args.boundaries:
+            faces = faces.joined(collect_taught(args.cache, together))
+        for which in together:
+            nets[which] = attribute_net(which) if args.boundaries else fit(faces, which, args.epochs, args.seed)
+            by_eye[which] = calibrate(nets[which], generated[which])
+            accuracy[which] = measure(nets[which], faces)
+            pictures[which] = int(faces.half(which).sum())
+        pictures.setdefault("held out", int(faces.held_out.sum()))
     if args.boundaries:
         trained = {name: card().facts[name] for name in ("seed", "epochs", "pictures")}
     else:
-        pictures = {which: int(faces.half(which).sum()) for which in WHICH} | {"held out": int(faces.held_out.sum())}
         trained = {"seed": args.seed, "epochs": args.epochs, "pictures": pictures}
     facts = {
         "title": "Attribute judges",
@@ -101,14 +123,15 @@ def main() -> None:
         "balanced accuracy": accuracy,
         "on generated faces, by eye": by_eye,
     }
-    state = {f"{which}.{name}": tensor.half() for which in WHICH for name, tensor in nets[which].state_dict().items()}
+    state = {f"{which}.{name}": tensor.half() for which in nets for name, tensor in nets[which].state_dict().items()}
     save_tensors(FILE, state, {"card": json.dumps(facts)})
     print(json.dumps(facts, indent=1), f"{FILE.name}: {FILE.stat().st_size / 1e6:.1f} MB", sep="\n")
 
 
-def collect(data: Path, cache: Path, only_held_out: bool = False) -> Faces:
+def collect(data: Path, cache: Path, nets: Sequence[str], only_held_out: bool = False) -> Faces:
     """Describes every labelled picture, a shard at a time; finished shards are read."""
     shards, truth, real, blocks, count = [], [], [], [], 0
+    wanted = is_held_out if only_held_out else is_for_witness if WITNESS in nets else torch.ones_like
     part_of = "held-out-" if only_held_out else ""
     for name in SETS:
         with zipfile.ZipFile(data / f"{name}.zip") as archive:
@@ -116,27 +139,28 @@ def collect(data: Path, cache: Path, only_held_out: bool = False) -> Faces:
             rows = [row for row in rows if row["glasses"]]
             block = torch.arange(count, count + len(rows)) // BLOCK
             count += len(rows)
-            if only_held_out:
-                rows = [row for row, is_out in zip(rows, is_held_out(block).tolist(), strict=True) if is_out]
-                block = block[is_held_out(block)]
+            chosen = wanted(block).bool()
+            rows, block = [row for row, is_in in zip(rows, chosen.tolist(), strict=True) if is_in], block[chosen]
             for number, start in track(list(enumerate(range(0, len(rows), SHARD))), description=name):
                 part = rows[start : start + SHARD]
                 pictures = lambda part=part: (_open(archive.read(row["file"])) for row in part)  # noqa: E731
-                shards.append(_shard(cache / f"{name}-{part_of}{number:03d}.safetensors", pictures))
+                shards.append(_shard(cache, f"{name}-{part_of}{number:03d}", pictures, nets))
         truth += [[_answer(row, name) for name in NAMES] for row in rows]
         real += [name == SETS[0]] * len(rows)
         blocks.append(block)
-    described = {which: torch.cat([shard[which] for shard in shards]) for which in WHICH}
+    described = {which: torch.cat([shard[which] for shard in shards]) for which in nets}
     return Faces(described, torch.tensor(truth), torch.tensor(real), torch.cat(blocks))
 
 
-def _shard(path: Path, pictures) -> dict[str, Tensor]:
+def _shard(cache: Path, name: str, pictures, nets: Sequence[str]) -> dict[str, Tensor]:
+    """Descriptions for networks that read the same trunk."""
+    path = cache / f"{nets[0]}-{name}.safetensors"
     if not path.exists():
-        parts: dict[str, list[Tensor]] = {which: [] for which in WHICH}
+        parts: dict[str, list[Tensor]] = {which: [] for which in nets}
         for batch in _batches(pictures()):
             with torch.no_grad():
-                both = [see(images) for images in (batch, _softened(batch.flip(3)))]
-            for which in WHICH:
+                both = [see(images, nets[0]) for images in (batch, _softened(batch.flip(3)))]
+            for which in nets:
                 parts[which].append(torch.stack([describe(seen, which) for seen in both], 1).half())
         save_tensors(path, {which: torch.cat(rows) for which, rows in parts.items()}, {})
     return load_file(path)
@@ -216,21 +240,21 @@ def measure(model: AttributeNet, faces: Faces) -> dict[str, dict[str, float]]:
     return result
 
 
-def collect_generated(cache: Path) -> dict[str, tuple[Tensor, dict[str, Tensor]]]:
+def collect_generated(cache: Path, nets: Sequence[str]) -> dict[str, tuple[Tensor, dict[str, Tensor]]]:
     """Descriptions and truth of the generated faces that were labelled by eye and are not taught."""
     seen = json.loads(EYE.read_text())
     seeds = list(range(*seen["seeds"]))
-    described = _shard(cache / "seen_by_eye.safetensors", lambda: _generated(seeds, seen["psi"]))
+    described = _shard(cache, "seen_by_eye", lambda: _generated(seeds, seen["psi"]), nets)
     truth = {name: torch.tensor([float(s in set(having)) for s in seeds]) for name, having in seen["having"].items()}
-    return {which: (described[which][:, 0].float(), truth) for which in WHICH}
+    return {which: (described[which][:, 0].float(), truth) for which in nets}
 
 
-def collect_taught(cache: Path) -> Faces:
+def collect_taught(cache: Path, nets: Sequence[str]) -> Faces:
     """The generated faces that the judge learns from; where the eye was unsure, the truth is unknown."""
     seen = json.loads(EYE.read_text())
     taught = seen["taught"]
     seeds = [*range(*taught["seeds"]), *taught["chosen"]]
-    described = _shard(cache / "taught.safetensors", lambda: _generated(seeds, seen["psi"]))
+    described = _shard(cache, "taught", lambda: _generated(seeds, seen["psi"]), nets)
     truth = torch.full((len(seeds), len(NAMES)), torch.nan)
     for name, having in taught["having"].items():
         answers = dict.fromkeys(having, 1.0) | dict.fromkeys(taught["unsure"][name], torch.nan)
