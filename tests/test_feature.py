@@ -26,6 +26,7 @@ from engine.evaluation.independence import check_judge
 from engine.evaluation.jury import Jury
 from engine.evaluation.shares import Drift, Share, removed
 from engine.generators.tiny import Tiny
+from engine.methods import feature
 from engine.methods.feature import Feature, Watcher
 from engine.requests import labelled_codes
 from engine.studio.forgetting import describe, revive
@@ -498,3 +499,20 @@ def test_a_way_moves_the_first_rows_of_w_and_leaves_the_others():
     assert torch.allclose(
         w[[0, 1, 3, 4], :2, 0], torch.minimum(codes[[0, 1, 3, 4], 0] - 4, torch.tensor(-3.0))[:, None]
     )
+
+
+@pytest.mark.parametrize(("keep_structure", "compared"), [(0.0, {True: 2, False: 0}), (1.0, {True: 4, False: 4})])
+def test_structure_is_compared_only_where_it_weighs(tiny, monkeypatch, keep_structure, compared):
+    """Four samples, two of them or none to forget."""
+    codes, seen = tiny.map(tiny.sample_z(range(4)))[:, 0], []
+    goal = Eye(tiny.sizes[0]).look(tiny, codes)
+    knobs, distance = Feature(keep_structure=keep_structure), feature.structure_distance
+    monkeypatch.setattr(feature, "structure_distance", lambda x, y: seen.append(len(x)) or distance(x, y))
+    for some in (True, False):
+        forget = torch.tensor([some, some, False, False])
+        monkeypatch.setattr(Feature, "draw", lambda *_, forget=forget: (codes, goal, forget))
+        student = copy.deepcopy(tiny)
+        optimiser = torch.optim.Adam(editable(student), lr=1e-3)
+        knobs.step(student, optimiser, None, Eye(tiny.sizes[0]), torch.Generator(), 1)
+        assert seen.pop() == compared[some]
+        assert all(parameter.isfinite().all() for parameter in student.parameters())

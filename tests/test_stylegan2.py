@@ -165,3 +165,10 @@ def test_tiles_convolve_and_have_the_gradients_of_a_convolution(wants):
     inputs = [part for part in (x, weight) if part.requires_grad]
     grads = (torch.autograd.grad((y * probe).sum(), inputs)[0] for y in (ours, expected))
     assert torch.allclose(*grads, atol=1e-11)
+
+
+def test_a_weight_has_the_gradients_of_its_conv_and_of_its_squares_together():
+    weight = torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    same, squares = modulated._Squares.apply(weight)
+    assert torch.equal(same, weight) and torch.equal(squares, weight.square().sum((2, 3)))
+    assert torch.autograd.gradcheck(modulated._Squares.apply, [weight])

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine import rounded
-from engine.generators import architectures
+from engine.generators import architectures, chain
 from engine.generators.base import LatentGenerator
 from engine.generators.haar import double
 from engine.generators.preview import Preview
@@ -65,7 +64,8 @@ class First(Noisy):
 
 
 class Separable(Noisy):
-    """Style, depthwise 3x3, 1x1. The style scales the 1x1's inputs, which is the same as scaling the depthwise's."""
+    """A link of a chain: style, depthwise 3x3, 1x1. The style scales the 1x1's inputs, which is the same as scaling the
+    depthwise's."""
 
     def __init__(self, inputs: int, channels: int, side: int, w_dim: int) -> None:
         super().__init__(channels, side)
@@ -73,13 +73,9 @@ class Separable(Noisy):
         self.depth = nn.Parameter(torch.randn(inputs, 1, 3, 3) / 3)
         self.point = nn.Parameter(torch.randn(channels, inputs) * 4)  # makes up for the gain and the ReLU
 
-    def forward(self, x: Tensor, w: Tensor) -> Tensor:
-        n, side, _, inputs = x.shape
-        x = rounded.conv2d(x.permute(0, 3, 1, 2), self.depth, groups=inputs).permute(0, 2, 3, 1)
+    def link(self, w: Tensor) -> chain.Link:
         point = self.point * self.style(w)[:, None]  # [n, c, inputs]
-        x = rounded.product(self.offset, x.reshape(n, side * side, inputs), point)
-        # In place before the view is taken: in place on a view, the backward pass would copy the whole map.
-        return F.leaky_relu_(x, 0.2).unflatten(1, (side, side))
+        return chain.Link(self.depth, point, self.noise.flatten(0, 1), self.bias)
 
 
 class Block(nn.Module):
@@ -93,7 +89,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, w_a: Tensor, w_b: Tensor) -> Tensor:
         x = double(x * (0.5 * self.up(w_a))[:, None, None])
-        return self.conv2(self.conv1(x, w_a), w_b)
+        return chain.run(x, self.conv1.link(w_a), self.conv2.link(w_b))
 
 
 class Picture(nn.Module):

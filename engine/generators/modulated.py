@@ -38,14 +38,30 @@ def styled_conv(
 
     `noise` is [1 or n, 1, h, w]. The result is channels last.
     """
-    power = styles.square() @ weight.square().sum((2, 3)).T
-    demod = GAIN * torch.rsqrt(power + 1e-8)  # [n, outputs]
+    weight, squares = _Squares.apply(weight)
+    demod = GAIN * torch.rsqrt(styles.square() @ squares.T + 1e-8)  # [n, outputs]
     kernel = None if fir is None else 4 * fir.flip(0, 1)
     side = x.shape[2] if fir is None else 2 * x.shape[2]
     noise = weight.new_zeros(1, 1, side, side) if noise is None else GAIN * noise
     alone = side >= LARGE and x.device.type == "cpu"
     conv = _Alone.apply if alone else _together
     return conv(x.contiguous(memory_format=CL), weight, styles, demod, noise, GAIN * bias, kernel, clamp)
+
+
+class _Squares(torch.autograd.Function):
+    """A weight as it is, and its squares summed over the kernel [outputs, inputs]. What both have to say to the weight
+    becomes its gradient in one pass; apart, there would be four, each as long as one over a map."""
+
+    @staticmethod
+    def forward(ctx, weight):
+        ctx.save_for_backward(weight)
+        return weight.view_as(weight), weight.square().sum((2, 3))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, to_weight, to_squares):
+        (weight,) = ctx.saved_tensors
+        return torch.addcmul(to_weight, weight, 2 * to_squares[:, :, None, None])
 
 
 def _together(x, weight, styles, demod, noise, bias, kernel, clamp) -> Tensor:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine import rounded
+from engine.generators import chain
 
 if TYPE_CHECKING:
     from engine.generators.mobile import Separable, Style, Synthesis
@@ -34,16 +35,12 @@ class Afar(nn.Module):
         self.gain = nn.Parameter(torch.ones(channels))
         self.shift = nn.Parameter(torch.zeros(channels))
 
-    def forward(self, x: Tensor, conv: "Separable", w: Tensor) -> Tensor:
-        n, side, _, inputs = x.shape
-        spread = x.new_tensor([[self.edge, 0, 0], [1 - self.edge, 1, 1 - self.edge], [0, 0, self.edge]])
+    def link(self, side: int, conv: "Separable", w: Tensor) -> chain.Link:
+        spread = w.new_tensor([[self.edge, 0, 0], [1 - self.edge, 1, 1 - self.edge], [0, 0, self.edge]])
         depth = self.depth + spread @ conv.depth.detach() @ spread.mT
-        x = rounded.conv2d(x.permute(0, 3, 1, 2), depth, groups=inputs).permute(0, 2, 3, 1)
         point = conv.point.detach() * self.gain[:, None] * frozen(conv.style, w)[:, None]
         noise = F.avg_pool2d(conv.noise.permute(2, 0, 1), len(conv.noise) // side).flatten()[:, None]
-        offset = noise + self.shift + conv.bias.detach()
-        x = rounded.product(offset, x.reshape(n, side * side, inputs), point)
-        return F.leaky_relu_(x, 0.2).unflatten(1, (side, side))
+        return chain.Link(depth, point, noise, self.shift + conv.bias.detach())
 
 
 class Preview(nn.Module):
@@ -70,8 +67,10 @@ class Preview(nn.Module):
         for block, (a, b) in zip(net.blocks[-self.skipped :], rows[-1 - self.skipped : -1], strict=True):
             low = x.shape[-1] // 4
             x = x[..., :low] * (0.5 * frozen(block.up, w[:, a])[:, None, None, :low])
-            x = next(layers)(x, block.conv1, w[:, a])
-            x = next(layers)(x, block.conv2, w[:, b])
+            side = x.shape[1]
+            x = chain.run(
+                x, next(layers).link(side, block.conv1, w[:, a]), next(layers).link(side, block.conv2, w[:, b])
+            )
         return x * frozen(net.picture.style, w[:, rows[-1][0]])[:, None, None]
 
     def forward(self, x: Tensor, w: Tensor, net: "Synthesis", rows: Sequence[Sequence[int]]) -> Tensor:

