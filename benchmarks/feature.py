@@ -76,9 +76,8 @@ def main() -> None:
             afters[key], times[key] = erase(base, target, method(title, args.published_steps))
     print_verdicts(judge(base, afters, args.seeds, args.fewer_seeds), times)
     if args.attacked:
-        print_attacks(
-            base, {key: model for key, model in afters.items() if "naive" not in key}, args.attacked, args.sheets
-        )
+        ours = {key: model for key, model in afters.items() if key.endswith("ours")}
+        print_attacks(base, ours, args.attacked, args.sheets)
 
 
 def save_sheet(path: Path, pictures: Tensor) -> None:
