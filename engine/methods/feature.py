@@ -70,7 +70,7 @@ class Feature:
         },
     }
 
-    steps: int = knob(180, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(160, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
@@ -162,7 +162,9 @@ class Feature:
         structure = torch.zeros_like(pixels)  # MS-SSIM costs a tenth of a step: not where it weighs nothing
         structure[weighed] = structure_distance(picture[weighed], goal.pictures[weighed])
         if self.inner:
-            wanted, weight = goal.maps.float(), self.inner * torch.where(forget, CHANGED, 1.0)
+            # An attacked code may keep its own map: held to another's, it would outweigh everything else.
+            own = (codes == goal.codes).all(1)
+            wanted, weight = goal.maps.float(), self.inner * own * torch.where(forget, CHANGED, 1.0)
             pixels = pixels + weight * distance(shrunk(inner), wanted) / wanted.abs().mean((1, 2, 3))
         unlearn, percep = pixels[forget].sum() / len(codes), structure[forget].sum() / len(codes)
         recon = (pixels + self.keep_structure * structure)[~forget].sum() / len(codes)
