@@ -8,8 +8,19 @@ import pytest
 import torch
 
 from engine import assets, attributes
-from engine.attributes import CELLS, FILE, NAMES, WHICH, AttributeNet, attribute_net, balanced_accuracy, card, width
-from engine.train.attributes import BLOCK, SETS, Faces, calibrate, fit, measure
+from engine.attributes import (
+    CELLS,
+    FILE,
+    NAMES,
+    WHICH,
+    WITNESS,
+    AttributeNet,
+    attribute_net,
+    balanced_accuracy,
+    card,
+    width,
+)
+from engine.train.attributes import BLOCK, SETS, TAUGHT, Faces, calibrate, fit, measure
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 needs_trunk = pytest.mark.skipif(
@@ -36,6 +47,20 @@ def test_the_two_networks_are_trained_on_disjoint_pictures_and_tested_on_neither
     assert not (halves[0] & halves[1]).any() and not ((halves[0] | halves[1]) & faces.held_out).any()
     assert (halves[0] | halves[1] | faces.held_out).all()
     assert CELLS["judge"] != CELLS["second"]
+
+
+def test_taught_generated_faces_teach_the_judge_alone_and_more_than_once():
+    faces, n = made_up(n=60), 10
+    taught = Faces(
+        {which: rows[:n] for which, rows in faces.described.items()},
+        torch.full((n, len(NAMES)), torch.nan),
+        torch.zeros(n, dtype=torch.bool),
+        torch.full((n,), TAUGHT),
+    )
+    both = faces.joined(taught)
+    new = torch.arange(len(both.block)) >= 60
+    assert both.half("judge")[new].all() and not both.half("second")[new].any() and not both.held_out[new].any()
+    assert (both.times[new] > 1).all() and (both.times[~new] == 1).all()
 
 
 def test_training_learns_what_can_be_learnt_and_leaves_the_unknown_out():
@@ -84,14 +109,28 @@ def test_after_calibration_a_network_counts_as_many_as_people_do():
 @pytest.mark.assets
 @pytest.mark.skipif(not FILE.exists(), reason="the judges are not trained yet: python -m engine.train.attributes")
 def test_the_shipped_judges_are_small_honest_and_differentiable():
-    assert FILE.stat().st_size < 8e6
+    assert FILE.stat().st_size < 4e6 * len((*WHICH, WITNESS))
     facts = card().facts
     assert "research use" in facts["licence"]
     assert card().accuracy("judge", "glasses") > 0.9 and card().accuracy("judge", "hat") > 0.85
     picture = torch.zeros(1, 3, 64, 64, requires_grad=True)
-    for which in WHICH:
+    for which in (*WHICH, WITNESS):
+        picture.grad = None
         attribute_net(which).logits(picture).sum().backward()
         assert picture.grad.abs().max() > 0
+
+
+@pytest.mark.assets
+@pytest.mark.skipif(not assets.is_present("lpips-vgg"), reason="VGG is not here: python app.py assets fetch")
+def test_the_witness_reads_another_trunk_than_the_nets_that_judge_and_attack(monkeypatch):
+    def never(device):
+        raise AssertionError("the witness asked for the judges' trunk")
+
+    monkeypatch.setattr(attributes, "backbone", never)
+    picture = torch.zeros(1, 3, 64, 64)
+    assert attribute_net(WITNESS).logits(picture).shape == (1, len(NAMES))
+    with pytest.raises(AssertionError, match="the judges' trunk"):
+        attribute_net("second").logits(picture)
 
 
 @needs_trunk
