@@ -31,7 +31,7 @@ class Search:
     fit: str = "probe"  # or a name in fits.FITS
     threshold: str = "random"
     move: str = "halfway"
-    recall: float = 0.97
+    recall: float = 0.95
     deeper: float = 0.0
     samples: int = 800  # random ones that are looked at
     attacked: bool = False  # whether the lessons are to have an attacker

@@ -77,7 +77,7 @@ class Feature:
     alpha: float = knob(1.0, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
-    recall: float = knob(0.97, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
+    recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
