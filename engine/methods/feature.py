@@ -6,8 +6,8 @@
     L_percep  = 1 - MS-SSIM(g(z), f(ẑ))
 
 Ours finds the feature by a probe on the frozen network's inner map, moves every sample only as far as the probe asks,
-brings back what that took along of protected attributes, and compares inner maps as well. It is also taught at codes
-where an attacker would look for the feature. "As published" is the printed recipe.
+brings back what that took along of protected attributes, and compares inner maps as well. Codes where an attacker would
+look for the feature can be taught, too. "As published" is the printed recipe.
 """
 
 import copy
@@ -60,7 +60,6 @@ class Feature:
             "direction": "mean",
             "threshold": "pooled",
             "move": "printed",
-            "attacks": 0.0,
             "even": False,
             "lr": 1e-4,
             "steps": 1000,
@@ -70,7 +69,7 @@ class Feature:
         },
     }
 
-    steps: int = knob(160, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(200, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
@@ -81,7 +80,7 @@ class Feature:
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
-    attacks: float = knob(0.2, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
+    attacks: float = knob(0.0, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
     even: bool = knob(True, "as many samples to change as to keep in a batch", advanced=True)
     keep_structure: float = knob(1.0, "weight of MS-SSIM in keeping", min=0, max=10, advanced=True)
     inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
