@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from engine import products
+
 aten = torch.ops.aten
 _asked: ContextVar[torch.dtype | None] = ContextVar("the number type of gradients", default=None)
 
@@ -40,7 +42,7 @@ def product(offset: Tensor, x: Tensor, weight: Tensor) -> Tensor:
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx, offset, x, weight):
-        y = torch.baddbmm(offset, x, weight.mT)
+        y = products.batched(offset, x, weight)
         kind = type_for(y)
         ctx.save_for_backward(x.to(kind) if ctx.needs_input_grad[2] else None, weight.to(kind))
         ctx.types, ctx.shape = (offset.dtype, x.dtype, weight.dtype), offset.shape

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from engine import rounded
+from engine import products, rounded
 from engine.generators.layers import SLOPE
 
 aten = torch.ops.aten
@@ -42,7 +42,7 @@ class _Chain(torch.autograd.Function):
             spread = F.conv2d(x.permute(0, 3, 1, 2), link.depth, padding=1, groups=len(link.depth))
             spread = spread.permute(0, 2, 3, 1).reshape(n, height * width, -1)
             # What is added to costs no pass over the map of its own.
-            y = torch.baddbmm(link.noise + link.bias, spread, link.point.mT)
+            y = products.batched(link.noise + link.bias, spread, link.point)
             kind = kind or (rounded.type_for(y) if any(ctx.needs_input_grad) else y.dtype)
             before = x.to(kind) if not kept else kept[-1]
             after = F.leaky_relu_(y, SLOPE).unflatten(1, (height, width))

@@ -6,14 +6,14 @@ With many channels the sum over c is 16 matrix products, and the additions aroun
 same form, so they are saved the same share. Rounding is about three times that of the direct sum.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from engine import rounded
+from engine import products, rounded
 
 CHANNELS, PLACES = 256, 512  # from which it pays: of few places, transforming the weights is the larger part
 FLOATS = 1 << 21  # of transformed tiles at a time: they should stay in the cache
@@ -65,8 +65,9 @@ def convolve(x: Tensor, u: Tensor) -> Tensor:
     (n, inputs, height, width), outputs = x.shape, u.shape[2]
     padded, y = _pad(x), x.new_empty(n, height, width, outputs)
     for rows, around in _strips(x, u):
-        m = torch.bmm(_spread(padded[:, around]).view(16, -1, inputs), u)
-        _merge(m.view(4, 4, n, -1, width // 2, outputs), y[:, rows])
+        tiles = _spread(padded[:, around]).view(16, -1, inputs)
+        m = [products.linear(v, w).view(n, -1, width // 2, outputs) for v, w in zip(tiles, u.mT, strict=True)]
+        _merge(m, y[:, rows])
     return y.permute(0, 3, 1, 2)
 
 
@@ -134,15 +135,16 @@ def _spread_adjoint(tiles: Tensor, x: Tensor) -> None:
         d3.sub_(m3)
 
 
-def _merge(m: Tensor, y: Tensor) -> None:
-    """Aᵀ m A: [4, 4, n, h, w, c] into y [n, 2h, 2w, c], first across, then down."""
-    across = m.new_empty(2, *m[:, 0].shape)
-    _sum_and_difference(m.transpose(0, 1), across[0], across[1])
+def _merge(m: Sequence[Tensor], y: Tensor) -> None:
+    """Aᵀ m A: sixteen [n, h, w, c] into y [n, 2h, 2w, c], first across, then down."""
+    across = y.new_empty(2, 4, *m[0].shape)
+    for row in range(4):
+        _sum_and_difference(m[4 * row : 4 * row + 4], across[0, row], across[1, row])
     for k in (0, 1):
         _sum_and_difference(across[k], y[:, 0::2, k::2], y[:, 1::2, k::2])
 
 
-def _sum_and_difference(m: Tensor, first: Tensor, second: Tensor) -> None:
+def _sum_and_difference(m: Sequence[Tensor] | Tensor, first: Tensor, second: Tensor) -> None:
     torch.add(m[0], m[1], out=first).add_(m[2])
     torch.sub(m[1], m[2], out=second).sub_(m[3])
 

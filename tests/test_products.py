@@ -1,0 +1,40 @@
+"""Quick products are products, in every number type that a network may be asked for."""
+
+import pytest
+import torch
+
+from engine import products
+
+
+def operands(dtype):
+    random = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=random, dtype=dtype) for shape in ((5,), (2, 40, 24), (2, 5, 24))]
+
+
+@pytest.mark.parametrize(("dtype", "off"), [(torch.float32, 1e-6), (torch.float64, 1e-15), (torch.bfloat16, 1e-2)])
+def test_products_are_what_torch_gives(dtype, off):
+    bias, x, weight = operands(dtype)
+    right = (x.double() @ weight.double().mT) + bias.double()
+    for found in (products.batched(bias, x, weight)[1], products.linear(x[1], weight[1], bias)):
+        assert found.dtype == dtype
+        assert (found - right[1]).norm() <= off * right[1].norm()
+    torch.testing.assert_close(products.linear(x[0], weight[0]), x[0] @ weight[0].mT)
+
+
+@pytest.mark.parametrize("offset", [(1,), (5,), (40, 5), (2, 40, 5)])
+def test_an_offset_is_spread_over_samples_and_places(offset):
+    _, x, weight = operands(torch.float32)
+    offset = torch.randn(offset)
+    torch.testing.assert_close(products.batched(offset, x, weight), torch.baddbmm(offset, x, weight.mT))
+
+
+def test_views_are_taken_as_they_stand():
+    _, x, weight = operands(torch.float32)
+    turned = weight[0].T.contiguous().T  # other strides, same numbers
+    torch.testing.assert_close(products.linear(x[0, ::2], turned), x[0, ::2] @ weight[0].T)
+
+
+def test_a_network_that_computes_in_bfloat16_has_its_products_in_it():
+    bias, x, weight = operands(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert products.linear(x[0], weight[0]).dtype == products.batched(bias, x, weight).dtype == torch.bfloat16
