@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine import rounded
-from engine.generators import winograd
+from engine.generators import unfolded, winograd
 
 backward = torch.ops.aten.convolution_backward
 Slopes = tuple[Tensor | None, Tensor | None]  # what is not wanted is None
@@ -49,6 +49,8 @@ class Doubling(Direct):
         self.base, self.kernel = weight, kernel
 
     def convolve(self, x: Tensor, own: Tensor, bias: Tensor | None = None) -> Tensor:
+        if unfolded.suits(x, own):
+            return smooth(unfolded.doubling(x, own), self.kernel, bias)
         return smooth(rounded.doubling_conv2d(x, own.transpose(0, 1)), self.kernel, bias)
 
     def gradients(self, g: Tensor, x: Tensor, own: Tensor, *, want_x: bool, want_own: bool) -> Slopes:

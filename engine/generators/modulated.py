@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from engine import rounded
-from engine.generators import winograd
+from engine.generators import unfolded, winograd
 from engine.generators.convs import Direct, Doubling, Tiled
 from engine.generators.layers import GAIN, SLOPE
 
@@ -70,6 +70,8 @@ def _together(x, weight, styles, demod, noise, bias, kernel, clamp) -> Tensor:
         x = Doubling(weight, kernel).convolve(x, weight)
     elif winograd.suits(x, weight):
         x = winograd.conv3x3(x, weight)
+    elif unfolded.suits(x, weight):
+        x = unfolded.conv3x3(x, weight)
     else:
         x = rounded.conv2d(x, weight)
     x = torch.addcmul(noise + bias[:, None, None], x, demod[:, :, None, None])

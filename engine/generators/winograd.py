@@ -44,7 +44,7 @@ class _Winograd(torch.autograd.Function):
         x, u = ctx.saved_tensors
         want_x, want_weight = ctx.needs_input_grad
         to_x, to_u = gradients(grad.to(u.dtype), x.to(u.dtype), u, want_x=want_x, want_u=want_weight)
-        return to_x.to(x.dtype) if want_x else None, kernels_adjoint(to_u.to(x.dtype)) if want_weight else None
+        return to_x.to(x.dtype) if want_x else None, kernels_adjoint(to_u).to(x.dtype) if want_weight else None
 
 
 def kernels(weight: Tensor) -> Tensor:
