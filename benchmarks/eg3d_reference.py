@@ -3,6 +3,8 @@
 Planes and enlargement by the reference StyleGAN2; all rays at once, and everything kept for the backward pass.
 """
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -31,9 +33,15 @@ def picture_of(model: nn.Module, w: Tensor, size: int, yaw: float) -> Tensor:
     def sample(points: Tensor) -> Tensor:
         return sample_planes(split, points, options.box_warp).mean(1)
 
-    seen = see(sample, model.decoder, *where, coarse, fine, options)
+    seen = see(sample, partial(decode, model.decoder), *where, coarse, fine, options)
     view = seen[0].mT.unflatten(2, (side, side))
     return enlarge(model.superresolution, view, w) if size == model.size else view[:, :3]
+
+
+def decode(decoder: nn.Module, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Layer by layer."""
+    x = decoder.net(features.flatten(0, -2)).unflatten(0, features.shape[:-1])
+    return torch.sigmoid(x[..., 1:]) * 1.002 - 0.001, x[..., 0]
 
 
 def enlarge(module: nn.Module, view: Tensor, w: Tensor) -> Tensor:

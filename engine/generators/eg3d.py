@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from engine.core.errors import UserError
 from engine.generators import architectures, mapped
 from engine.generators.cameras import intrinsics, look_at, rays
+from engine.generators.decoder import Decoder
 from engine.generators.layers import FullyConnected, fir_filter
 from engine.generators.mapped import MappedGenerator, full_precision
 from engine.generators.render import Draws, Rendering, render, setting
@@ -39,19 +40,6 @@ ENLARGERS = {
     "SuperresolutionHybrid4X": Enlarger(2, False, (128, 64), shrinks=False),
     "SuperresolutionHybrid2X": Enlarger(2, False, (128, 64)),
 }
-
-
-class Decoder(nn.Module):
-    """Plane features to colours and raw density."""
-
-    def __init__(self, lr_mult: float) -> None:
-        super().__init__()
-        first = FullyConnected(CHANNELS, 64, lr_mult=lr_mult)
-        self.net = nn.Sequential(first, nn.Softplus(), FullyConnected(64, 1 + CHANNELS, lr_mult=lr_mult))
-
-    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.net(features.flatten(0, -2)).unflatten(0, features.shape[:-1])
-        return torch.sigmoid(x[..., 1:]) * 1.002 - 0.001, x[..., 0]
 
 
 class SuperResolution(nn.Module):
@@ -138,7 +126,7 @@ class EG3D(MappedGenerator):
             raise UserError(f"superresolution_module {name!r}: known are {', '.join(ENLARGERS)}")
         clamp, antialias = (256 if sr_num_fp16_res > 0 else None), bool(setting(kwargs, "sr_antialias"))
         self.superresolution = SuperResolution(ENLARGERS[name], w_dim, img_resolution, clamp=clamp, antialias=antialias)
-        self.decoder = Decoder(kwargs.get("decoder_lr_mul", 1.0))
+        self.decoder = Decoder(CHANNELS, kwargs.get("decoder_lr_mul", 1.0))
 
     @property
     def mapping(self) -> mapped.Mapping:

@@ -24,8 +24,14 @@ class FullyConnected(nn.Module):
         self.bias = nn.Parameter(torch.full((outputs,), float(bias)))
         self.weight_gain, self.bias_gain, self.active = lr_mult / math.sqrt(inputs), lr_mult, active
 
+    @property
+    def scaled(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias as they are used."""
+        return self.weight * self.weight_gain, self.bias * self.bias_gain
+
     def forward(self, x: Tensor) -> Tensor:
-        x = torch.addmm(self.bias * self.bias_gain, x, (self.weight * self.weight_gain).T)
+        weight, bias = self.scaled
+        x = torch.addmm(bias, x, weight.T)
         return F.leaky_relu(x, SLOPE) * GAIN if self.active else x
 
 
