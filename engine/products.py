@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 FEW = 16  # rows of which the call takes longer than the product
+PLACES = 512  # at a time
 
 
 def _suits(x: Tensor, weight: Tensor) -> bool:
@@ -22,12 +23,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return x @ weight.mT if bias is None else torch.addmm(bias, x, weight.mT)
 
 
-def batched(offset: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """offset + x weightᵀ of x [n, places, inputs] and weights [n, outputs, inputs] of each sample's own."""
+def batched(offset: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """offset + bias + x weightᵀ of x [n, places, inputs] and weights [n, outputs, inputs] of each sample's own. Some
+    places at a time, so that the offset finds their product in the cache and no second map is needed."""
     if not _suits(x, weight):
-        return torch.baddbmm(offset, x, weight.mT)
+        return torch.baddbmm(offset if bias is None else offset + bias, x, weight.mT)
     shape = *x.shape[:2], weight.shape[1]
     y, offset = x.new_empty(shape), offset.expand(shape)
     for i, own in enumerate(weight):
-        torch.add(linear(x[i], own), offset[i], out=y[i])
+        for some in zip(x[i].split(PLACES), offset[i].split(PLACES), y[i].split(PLACES), strict=True):
+            torch.add(linear(some[0], own, bias), some[1], out=some[2])
     return y

@@ -21,11 +21,15 @@ def test_products_are_what_torch_gives(dtype, off):
     torch.testing.assert_close(products.linear(x[0], weight[0]), x[0] @ weight[0].mT)
 
 
-@pytest.mark.parametrize("offset", [(1,), (5,), (40, 5), (2, 40, 5)])
-def test_an_offset_is_spread_over_samples_and_places(offset):
-    _, x, weight = operands(torch.float32)
+@pytest.mark.parametrize("offset", [(1,), (5,), (40, 1), (40, 5), (2, 40, 5)])
+def test_an_offset_is_spread_over_samples_and_places(offset, monkeypatch):
+    bias, x, weight = operands(torch.float32)
     offset = torch.randn(offset)
     torch.testing.assert_close(products.batched(offset, x, weight), torch.baddbmm(offset, x, weight.mT))
+    right = torch.baddbmm(offset + bias, x, weight.mT)
+    torch.testing.assert_close(products.batched(offset, x, weight, bias), right)
+    monkeypatch.setattr(products, "PLACES", 16)  # two parts and a half
+    torch.testing.assert_close(products.batched(offset, x, weight, bias), right)
 
 
 def test_views_are_taken_as_they_stand():

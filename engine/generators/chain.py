@@ -41,13 +41,12 @@ class _Chain(torch.autograd.Function):
         for link, wanted in zip(_links(parts), _links(ctx.needs_input_grad[1:]), strict=True):
             spread = F.conv2d(x.permute(0, 3, 1, 2), link.depth, padding=1, groups=len(link.depth))
             spread = spread.permute(0, 2, 3, 1).reshape(n, height * width, -1)
-            # What is added to costs no pass over the map of its own.
-            y = products.batched(link.noise + link.bias, spread, link.point)
+            y = products.batched(link.noise, spread, link.point, link.bias)
             kind = kind or (rounded.type_for(y) if any(ctx.needs_input_grad) else y.dtype)
             before = x.to(kind) if not kept else kept[-1]
             after = F.leaky_relu_(y, SLOPE).unflatten(1, (height, width))
-            kept += [before if wanted.depth else None, link.depth.to(kind)]
-            kept += [spread.to(kind) if wanted.point else None, link.point.to(kind), after.to(kind)]
+            spread = spread.to(kind) if wanted.point else None  # the exact one is let go before the next is made
+            kept += [before if wanted.depth else None, link.depth.to(kind), spread, link.point.to(kind), after.to(kind)]
             x = after
         ctx.save_for_backward(*kept)
         return x
