@@ -36,8 +36,10 @@ def standardised(codes: Tensor, space: Space) -> Tensor:
 def logistic_regression(x: Tensor, truth: Tensor, penalty: float | None = None) -> tuple[Tensor, float]:
     """Weight and offset that minimise the balanced, summed log loss + penalty/2 |weight|^2, by Newton's method."""
     penalty = penalty or (3.0 if x.shape[1] >= 100 else 1.0)
-    basis = torch.linalg.qr(x.double().T)[0]  # the solution lies in the span of the samples
-    inputs = torch.cat([x.double() @ basis, x.new_ones(len(x), 1).double()], 1)
+    # The solution lies in the span of the samples: where there are fewer of them than numbers, x = root @ basis with
+    # orthonormal rows, and the root of the samples' products is all that is needed of it.
+    root = _root(x.double()) if len(x) < x.shape[1] else x.double()
+    inputs = torch.cat([root, root.new_ones(len(x), 1)], 1)
     truth = truth.double()
     balance = torch.where(truth > 0, len(truth) / (2 * truth.sum()), len(truth) / (2 * (1 - truth).sum()))
     ridge = torch.full((inputs.shape[1],), float(penalty), dtype=torch.double, device=x.device)
@@ -58,7 +60,17 @@ def logistic_regression(x: Tensor, truth: Tensor, penalty: float | None = None) 
         beta = beta - size * step
         if slope.abs().max() < 1e-8 * len(truth):
             break
-    return (basis @ beta[:-1]).to(x), beta[-1].item()
+    weight = beta[:-1]
+    if len(x) < x.shape[1]:
+        weight = x.T @ torch.linalg.solve_triangular(root.T, weight[:, None], upper=True)[:, 0].to(x)
+    return weight.to(x), beta[-1].item()
+
+
+def _root(x: Tensor) -> Tensor:
+    """Lower triangular L with L Lᵀ = x xᵀ; a sample that is there twice does not break it."""
+    products = x @ x.T
+    products.diagonal().add_(1e-9 * products.diagonal().mean())
+    return torch.linalg.cholesky(products)
 
 
 def held_out_scores(labelled: Labelled, space: Space, fit: Fit) -> Tensor:
