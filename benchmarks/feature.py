@@ -39,7 +39,7 @@ from engine.requests import labelled_codes
 from engine.studio import Studio
 from engine.train.attributes import EYE
 
-PROTECT = ("male", "smile", "young")  # labelled too, and kept
+PROTECT = ("male", "smile", "young", "glasses", "hat", "bangs", "beard")  # labelled too, and kept but for the erased
 RADII = (0.5, 1.0)
 
 
@@ -61,7 +61,8 @@ def main() -> None:
     labels, agreed = label(base, args.labels)
     print("## Features of faces\n")
     print(
-        f"{args.labels} samples labelled by eye, {', '.join(PROTECT)} by the second net and protected;",
+        f"{args.labels} samples labelled, the features by eye, the others by the second net;",
+        f"protected: {', '.join(PROTECT)}, but for the one that is erased;",
         f"{args.seeds} fresh samples judged of ours, {args.fewer_seeds} of the other methods;",
         f"psi 1, {os.cpu_count()} cores.\n",
     )
@@ -70,7 +71,7 @@ def main() -> None:
     print_preview(labels[names[0]])
     afters, times = {}, {}
     for name in names:
-        target = replace(labels[name], keep=tuple(labels[other] for other in PROTECT))
+        target = replace(labels[name], keep=tuple(labels[other] for other in PROTECT if other != name))
         for title in ("ours", "published", "naive") if name in compared else ("ours",):
             key = f"{name}: {title}"
             afters[key], times[key] = erase(base, target, method(title, args.published_steps))

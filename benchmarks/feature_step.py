@@ -84,7 +84,7 @@ class Bench:
     def first_seed(self) -> int:
         """Of a batch with samples of both kinds: where nothing is to forget, every way's first loss is 0."""
         for seed in count():
-            forget = self.knobs.draw(self.lessons, self.base, torch.Generator().manual_seed(seed))[2]
+            forget = self.knobs.draw(self.lessons, torch.Generator().manual_seed(seed))[2]
             if forget.any() and not forget.all():
                 return seed
 
@@ -98,7 +98,7 @@ class Bench:
 
         def step(seed: int) -> float:
             random = torch.Generator().manual_seed(seed)
-            parts = self.knobs.step(student, optimiser, lessons, eye, random, 1)
+            parts = self.knobs.step(student, optimiser, lessons, eye, random, 1, self.knobs.steps)
             return self.knobs.alpha * (parts["unlearn"] + parts["percep"]) + parts["recon"]
 
         return step
@@ -109,7 +109,7 @@ class Bench:
         plain = PlainStep(self.knobs, self.base, self.found.directions, self.size, made)
 
         def step(seed: int) -> float:
-            codes = self.knobs.draw(self.lessons, self.base, torch.Generator().manual_seed(seed))[0]
+            codes = self.knobs.draw(self.lessons, torch.Generator().manual_seed(seed))[0]
             loss = plain.loss(student, codes)
             optimiser.zero_grad()
             loss.backward()

@@ -1,6 +1,5 @@
 """What the student is taught: pictures to keep, pictures to change, and codes that an attacker moved."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +9,6 @@ from engine.directions.attacked import Attacker
 from engine.directions.sight import Seen
 
 Goals = tuple[Tensor, Seen, Tensor]  # codes, what must be seen of them, and which of them are to forget
-Move = Callable[[Tensor], Tensor]  # codes to others
 ALIKE = 3  # one in so many of the kept samples looks much like the feature
 
 
@@ -20,24 +18,20 @@ class Lessons:
 
     keep: Seen  # those that look most like the feature first
     erase: Seen
+    attacked: Seen | None = None
     attacker: Attacker | None = None
 
-    def draw(self, counts: tuple[int, int, int], random: torch.Generator, attack: Move | None = None) -> Goals:
+    def draw(self, counts: tuple[int, int, int], random: torch.Generator) -> Goals:
         """Kept, erased and attacked codes, so many of each. Half of the kept ones look much like the feature, since
-        what is learnt of it spreads to them first.
-
-        An attacked code is a kept one that `attack` has moved: its picture must stay. It costs no frozen pass.
-        """
+        what is learnt of it spreads to them first."""
         kept, erased, attacked = counts
         near = kept // 2
-        a = torch.cat([_pick(self.keep, near, random, ALIKE), _pick(self.keep, kept + attacked - near, random)])
-        goals = Seen.join(
-            [self.keep.of(a[:kept]), self.erase.of(_pick(self.erase, erased, random)), self.keep.of(a[kept:])]
-        )
-        codes = goals.codes
-        if attack:
-            codes = torch.cat([codes[: kept + erased], attack(codes[kept + erased :])])
-        return codes, goals, torch.arange(len(codes), device=codes.device) >= kept
+        a = torch.cat([_pick(self.keep, near, random, ALIKE), _pick(self.keep, kept - near, random)])
+        parts = [self.keep.of(a), self.erase.of(_pick(self.erase, erased, random))]
+        if attacked:
+            parts.append(self.attacked.of(_pick(self.attacked, attacked, random)))
+        goals = Seen.join(parts)
+        return goals.codes, goals, torch.arange(len(goals.codes), device=goals.codes.device) >= kept
 
     def draw_mixed(self, count: int, random: torch.Generator) -> Goals:
         """A batch in which flagged samples are as frequent as among random ones."""

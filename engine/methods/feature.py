@@ -13,7 +13,7 @@ look for the feature can be taught, too. "As published" is the printed recipe.
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -40,8 +40,11 @@ from engine.resume import capture, resume
 
 WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
+SETTLE = 60  # steps after that, in which what else has moved comes back
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
+ATTACKED = 32  # codes that an attacker moves, anew after every snapshot
+LONGEST = 5.0  # of the gradient: two or three times what is usual
 LOOKED_AT = 24  # held-out samples of each kind at a check
 
 
@@ -61,6 +64,8 @@ class Feature:
             "threshold": "pooled",
             "move": "printed",
             "even": False,
+            "alpha": 1.0,
+            "attacks": 0.0,
             "lr": 1e-4,
             "steps": 1000,
             "keep_structure": 0.0,
@@ -69,18 +74,18 @@ class Feature:
         },
     }
 
-    steps: int = knob(200, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
-    alpha: float = knob(1.0, "weight of forgetting against keeping", min=0.01, max=100)
+    alpha: float = knob(1.5, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
-    attacks: float = knob(0.0, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
+    attacks: float = knob(0.2, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
     even: bool = knob(True, "as many samples to change as to keep in a batch", advanced=True)
     keep_structure: float = knob(1.0, "weight of MS-SSIM in keeping", min=0, max=10, advanced=True)
     inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
@@ -105,16 +110,21 @@ class Feature:
         smoothed = copy.deepcopy(student)
         step = self._resume(snapshot, student, optimiser, random, smoothed) if snapshot else 0
         scalars, streak = watcher.check(smoothed), 0
-        while step < self.steps and streak < IN_A_ROW:
+        lessons = yield from self.attacked(base, student, lessons, found.sights, step)
+        last = self.steps
+        while step < last:
             step += 1
-            losses = self.step(student, optimiser, lessons, eye, random, step)
+            losses = self.step(student, optimiser, lessons, eye, random, step, last)
             _average(smoothed, student, max(1 - self.smooth, 1 / step))
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(step, capture(student, optimiser, random, step) | _weights(smoothed))
+                lessons = yield from self.attacked(base, student, lessons, found.sights, step)
             images = {}
             if step % self.check_every == 0 or step == self.steps:
                 scalars = watcher.check(smoothed)
                 streak = streak + 1 if scalars[LEFT] <= self.goal else 0
+                if streak == IN_A_ROW:
+                    last = min(last, step + SETTLE)
                 images = watcher.pairs(smoothed)
             if (yield Progress(step, self.steps, losses | scalars, images)):
                 break
@@ -150,20 +160,19 @@ class Feature:
         eye: Eye,
         random: torch.Generator,
         step: int,
+        last: int,
     ) -> dict[str, float]:
         """One step of the optimiser; gives the losses before it."""
-        for group in optimiser.param_groups:  # warm up, then fall to a twentieth
+        for group in optimiser.param_groups:  # warm up, then fall to a twentieth; faster where the end is near
             fall = 0.525 + 0.475 * math.cos(math.pi * step / self.steps)
-            group["lr"] = self.lr * min(1.0, step / WARM_UP) * fall
-        codes, goal, forget = self.draw(lessons, student, random)
+            group["lr"] = self.lr * min(1.0, step / WARM_UP) * min(fall, max(0.05, (last - step) / SETTLE))
+        codes, goal, forget = self.draw(lessons, random)
         inner, picture = eye.pictures(student, codes)
         pixels, weighed = distance(picture, goal.pictures), forget if not self.keep_structure else slice(None)
         structure = torch.zeros_like(pixels)  # MS-SSIM costs a tenth of a step: not where it weighs nothing
         structure[weighed] = structure_distance(picture[weighed], goal.pictures[weighed])
         if self.inner:
-            # An attacked code may keep its own map: held to another's, it would outweigh everything else.
-            own = (codes == goal.codes).all(1)
-            wanted, weight = goal.maps.float(), self.inner * own * torch.where(forget, CHANGED, 1.0)
+            wanted, weight = goal.maps.float(), self.inner * torch.where(forget, CHANGED, 1.0)
             pixels = pixels + weight * distance(shrunk(inner), wanted) / wanted.abs().mean((1, 2, 3))
         unlearn, percep = pixels[forget].sum() / len(codes), structure[forget].sum() / len(codes)
         recon = (pixels + self.keep_structure * structure)[~forget].sum() / len(codes)
@@ -172,18 +181,26 @@ class Feature:
             raise UserError(f"training broke off at step {step}: the loss is {loss.item()}; lower lr={self.lr:g}")
         optimiser.zero_grad()
         loss.backward()
+        nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], LONGEST)
         optimiser.step()
         return {"unlearn": unlearn.item(), "percep": percep.item(), "recon": recon.item()}
 
-    def draw(self, lessons: Lessons, student: nn.Module, random: torch.Generator) -> Goals:
+    def draw(self, lessons: Lessons, random: torch.Generator) -> Goals:
         if not self.even:
             return lessons.draw_mixed(self.batch, random)
-        attacker = lessons.attacker
-        attacked = round(self.attacks * self.batch) if attacker else 0
+        attacked = round(self.attacks * self.batch) if lessons.attacked and len(lessons.attacked.codes) else 0
         erased = (self.batch - attacked + 1) // 2
-        counts = self.batch - attacked - erased, erased, attacked
-        attack = (lambda codes: attacker.moved(student, codes, random)) if attacked else None
-        return lessons.draw(counts, random, attack)
+        return lessons.draw((self.batch - attacked - erased, erased, attacked), random)
+
+    def attacked(self, base, student, lessons: Lessons, sights, step: int):
+        """The lessons with codes where an attacker finds the feature in the student as it is now. They depend on the
+        step alone, so that a resumed run meets the same ones."""
+        if not self.attacks or lessons.attacker is None:
+            return lessons
+        random = torch.Generator().manual_seed(self.seed + step)
+        near = lessons.keep.of(torch.randperm(len(lessons.keep.codes), generator=random)[:ATTACKED])
+        found = yield from lessons.attacker.lessons(base, student, near, sights, random, step)
+        return replace(lessons, attacked=found)
 
     @staticmethod
     def _resume(snapshot, student, optimiser, random, smoothed) -> int:
