@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from engine import device as devices
-from engine.core.errors import UserError
+from engine.core.errors import Stopped, UserError
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
@@ -42,6 +42,7 @@ WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
+SHOWN = {"with": 4, "without": 2}  # live pairs
 LOOKED_AT = 24  # held-out samples of each kind at a check
 
 
@@ -94,16 +95,24 @@ class Feature:
         check(self)
 
     def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
-        yield Progress(0, self.steps, note="finding the feature")
-        eye = Eye(self.size or base.sizes[0], devices.quick_type(base.w_avg.device), self.steps)
-        found = yield from study(base, request, self.search, eye)
-        lessons, held_out = yield from prepare_lessons(base, found, self.search, eye)
-        watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
         student = copy.deepcopy(base)
         optimiser = torch.optim.Adam(editable(student), lr=self.lr, fused=True)
         random = torch.Generator().manual_seed(self.seed)
         smoothed = copy.deepcopy(student)
         step = self._resume(snapshot, student, optimiser, random, smoothed) if snapshot else 0
+        eye = Eye(self.size or base.sizes[0], devices.quick_type(base.w_avg.device), self.steps)
+        labelled = {"with": request.forget.w, "without": request.retain.w}
+        yield Progress(step, self.steps, images=pairs(eye, base, smoothed, labelled), note="finding the feature")
+        try:
+            found = yield from study(base, request, self.search, eye)
+            lessons, held_out = yield from prepare_lessons(base, found, self.search, eye)
+        except Stopped:
+            if not step:
+                raise
+            card = Card.draft(self, request.label, steps_done=step)  # a resumed run has something to keep already
+            yield Done((Delta.between(base, smoothed, card),))
+            return
+        watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
         scalars, streak = watcher.check(smoothed), 0
         while step < self.steps and streak < IN_A_ROW:
             step += 1
@@ -215,20 +224,25 @@ class Watcher:
         return {LEFT: 100 * self.share * shows.float().mean().item(), DRIFT: drift.item()}
 
     def pairs(self, student: nn.Module) -> dict[str, np.ndarray]:
-        """Four samples with the feature and two without, before and now."""
-        images = {}
-        for kind, label, count in (("erase", "with", 4), ("keep", "without", 2)):
-            codes = self._part(kind).codes[:count]
-            for when, model in (("before", self.base), ("after", student)):
-                shown = to_pixels(self.eye.look(model, codes).pictures)
-                images |= {f"{when}-{label}-{number}": picture for number, picture in enumerate(shown, 1)}
-        return images
+        """Held-out samples, before and now."""
+        sides = {"with": self._part("erase").codes, "without": self._part("keep").codes}
+        return pairs(self.eye, self.base, student, sides)
 
     def _part(self, kind: str):
         seen = getattr(self.held_out, kind)
         seen = seen if len(seen.codes) else getattr(self.lessons, kind)
         apart = max(1, len(seen.codes) // LOOKED_AT)  # evenly, since kept ones are in an order
         return seen.of(slice(0, apart * LOOKED_AT, apart))
+
+
+def pairs(eye: Eye, base: nn.Module, student: nn.Module, codes: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    """The first samples with the feature and without it, before and now."""
+    images = {}
+    for side, count in SHOWN.items():
+        for when, model in (("before", base), ("after", student)):
+            drawn = to_pixels(eye.look(model, codes[side][:count]).pictures)
+            images |= {f"{when}-{side}-{number}": picture for number, picture in enumerate(drawn, 1)}
+    return images
 
 
 def distance(x: Tensor, y: Tensor) -> Tensor:
