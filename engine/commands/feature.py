@@ -5,6 +5,7 @@ from typing import Any
 
 from engine.commands import Verb, verbs
 from engine.commands.screen import finished_run, table
+from engine.commands.settings import typed
 from engine.core.errors import UserError
 from engine.core.knobs import preset
 from engine.files import atomic
@@ -61,6 +62,7 @@ def erase_arguments(parser: Any) -> None:
         "--protect", type=Path, action="append", default=[], metavar="FILE", help="labels of a feature to keep as it is"
     )
     parser.add_argument("--preset", default="balanced", help="quick, balanced, thorough or as-published")
+    parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="a setting, as checked=2000")
     parser.add_argument("--preview", action="store_true", help="only say what erasing would do")
     parser.add_argument("--keep", action="store_true", help="keep the result and apply it")
 
@@ -69,7 +71,8 @@ def erase(args: Any, open_studio: Any) -> Any:
     studio = open_studio()
     also, protect = ([written(path) for path in paths] for paths in (args.also, args.protect))
     base, target = studio.labelled_target(written(args.labels), also=also, protect=protect)
-    knobs = preset(studio.method("feature"), args.preset)
+    method = studio.method("feature")
+    knobs = preset(method, args.preset) | typed(method, args.set)
     if args.preview:
         return preview(studio, base, target, knobs, as_json=args.json)
     job = studio.forget(base, target, "feature", knobs, deltas=studio.active(base))

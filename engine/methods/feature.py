@@ -29,6 +29,7 @@ from engine.data import Request
 from engine.delta import Card, Delta, compose, editable
 from engine.directions.find import MOVES, THRESHOLDS
 from engine.directions.fits import FITS
+from engine.directions.labelled import features_of
 from engine.directions.lessons import Goals, Lessons
 from engine.directions.sight import Eye, Sight, shrunk
 from engine.directions.study import Search, prepare_lessons, study
@@ -54,9 +55,9 @@ class Feature:
     accepts: ClassVar[type] = Generator
     title: ClassVar[str] = "Erase a feature you labelled"
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "Quick": {"steps": 60, "samples": 400},
+        "Quick": {"steps": 60, "samples": 400, "checked": 100},
         "Balanced": {},
-        "Thorough": {"steps": 600, "samples": 2000, "batch": 24},
+        "Thorough": {"steps": 600, "samples": 2000, "batch": 24, "checked": 2000},
         "As published": {
             "direction": "mean",
             "threshold": "pooled",
@@ -87,6 +88,8 @@ class Feature:
     inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
     smooth: float = knob(0.95, "averaging of the weights over steps", min=0, max=0.999, advanced=True)
     size: int = knob(0, "side of the pictures compared; 0 is the smallest the model makes", min=0, advanced=True)
+    checked: int = knob(200, "random samples the check looks at", min=8, max=5000)
+    any_judge: bool = knob(False, "a network that labelled may judge; the result says so", advanced=True)
     check_every: int = knob(20, "steps between two looks at held-out samples", min=1, max=1000, advanced=True)
     snapshot_every: int = knob(40, "steps between two snapshots", min=1, max=1000, advanced=True)
     seed: int = knob(0, "seed of every random draw", min=0)
@@ -133,8 +136,9 @@ class Feature:
     def check(self, before: nn.Module, deltas: Sequence[Delta], request: Request) -> Task:
         """What is left and what else changed on fresh samples, by judges that had no part in it where there are any."""
         psi = float(request.extra.get("psi", torch.tensor(1.0)))
-        after = compose(before, deltas).eval()
-        verdict = yield from watch(check_feature(before, after, request.label, psi=psi))
+        after, erased = compose(before, deltas).eval(), [labelled.name for labelled in features_of(request)[0]]
+        how = {"psi": psi, "seeds": self.checked, "roles": request.roles, "any_judge": self.any_judge}
+        verdict = yield from watch(check_feature(before, after, erased, **how))
         yield Done(verdict)
 
     @property
