@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from engine.core.errors import Stopped
-from engine.core.events import Done, Progress
+from engine.core.events import Done, Progress, result
 from engine.core.joblog import State
 from engine.delta import compose
-from engine.methods.feature import Feature
+from engine.directions.find import unprotected
+from engine.generators.dcgan import Dcgan
+from engine.methods.feature import LEFT, Feature
 from engine.requests import labelled_codes
 from tests.audit_aims import red, tiny
 
@@ -66,3 +68,61 @@ def test_a_run_stopped_before_its_first_step_has_not_failed_and_says_why_nothing
     row = studio.wait(job)
     assert row.state is State.STOPPED and row.result is None
     assert "nothing to keep" in row.error
+
+
+# Good enough
+
+
+def test_a_run_ends_when_three_checks_in_a_row_find_no_more_left_than_the_goal(base):
+    method = Feature(steps=60, goal=8.0, lr=1e-3, **QUICK | {"batch": 8, "check_every": 2})
+    events = [event for event in method.run(base, asked(base)) if isinstance(event, Progress) and event.step]
+    left = [event.scalars[LEFT] for event in events if event.images]
+    assert len(events) < 60 and events[-1].step == len(events)
+    assert max(left[-3:]) <= 8 < min(max(left[k : k + 3]) for k in range(len(left) - 3)), left
+
+
+def test_a_run_that_never_meets_its_goal_takes_all_its_steps(base):
+    *_, last, _ = Feature(steps=6, goal=0.0, **QUICK).run(base, asked(base))
+    assert last.step == 6 and last.scalars[LEFT] > 0
+
+
+# Where there is only z
+
+
+@pytest.fixture(scope="module")
+def dcgan():
+    """Random weights, of enough contrast; without a bias its pictures of z and -z would be too much alike."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = Dcgan(z_dim=8, channels=(16, 8, 8)).eval().requires_grad_(False)
+    for layer in model.main:
+        if isinstance(layer, torch.nn.ConvTranspose2d):
+            layer.weight.mul_(3)
+    model.main[1].bias.fill_(0.5)
+    return model
+
+
+def test_a_model_that_has_only_z_forgets_a_feature_and_warns_that_nothing_is_protected(dcgan):
+    request = labelled_codes(dcgan, red(dcgan))
+    method = Feature(steps=40, samples=100, lr=1e-2, checked=16)
+    deltas = result(method.run(dcgan, request))
+
+    def redness(model, codes):
+        picture = model.synth(codes)
+        return (picture[:, 0] - picture[:, 2]).mean()
+
+    had, lacked = (redness(dcgan, part.w) for part in (request.forget, request.retain))
+    assert redness(compose(dcgan, deltas), request.forget.w) < had - 0.3 * (had - lacked)
+    words = result(method.check(dcgan, deltas, request))["words"]
+    assert words[-1].startswith("Nothing is protected") and "“red”" in words[-1]
+
+
+def test_nothing_is_warned_of_where_something_is_protected_or_there_is_a_w(base):
+    assert unprotected("z", "red", ["bright"]) == unprotected("w", "red", []) == []
+    assert unprotected("z", "red", [])
+
+
+def test_the_preview_of_a_model_that_has_only_z_warns_too(studio, base, monkeypatch):
+    monkeypatch.setattr(type(base), "latent", "z")
+    *_, seen = studio.preview_feature("tiny", red(base))
+    assert any(sentence.startswith("Nothing is protected") for sentence in seen.warnings)

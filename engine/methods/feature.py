@@ -27,7 +27,7 @@ from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
 from engine.data import Request
 from engine.delta import Card, Delta, compose, editable
-from engine.directions.find import MOVES, THRESHOLDS
+from engine.directions.find import MOVES, THRESHOLDS, unprotected
 from engine.directions.fits import FITS
 from engine.directions.labelled import features_of
 from engine.directions.lessons import Goals, Lessons
@@ -136,10 +136,11 @@ class Feature:
     def check(self, before: nn.Module, deltas: Sequence[Delta], request: Request) -> Task:
         """What is left and what else changed on fresh samples, by judges that had no part in it where there are any."""
         psi = float(request.extra.get("psi", torch.tensor(1.0)))
-        after, erased = compose(before, deltas).eval(), [labelled.name for labelled in features_of(request)[0]]
+        features, kept = features_of(request)
+        after, erased = compose(before, deltas).eval(), [one.name for one in features]
         how = {"psi": psi, "seeds": self.checked, "roles": request.roles, "any_judge": self.any_judge}
         verdict = yield from watch(check_feature(before, after, erased, **how))
-        yield Done(verdict)
+        yield Done(verdict | {"words": verdict["words"] + unprotected(before.latent, request.label, kept)})
 
     @property
     def search(self) -> Search:
@@ -239,12 +240,13 @@ class Watcher:
         return seen.of(slice(0, apart * LOOKED_AT, apart))
 
 
+@torch.no_grad()
 def pairs(eye: Eye, base: nn.Module, student: nn.Module, codes: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     """The first samples with the feature and without it, before and now."""
     images = {}
     for side, count in SHOWN.items():
         for when, model in (("before", base), ("after", student)):
-            drawn = to_pixels(eye.look(model, codes[side][:count]).pictures)
+            drawn = to_pixels(eye.pictures(model, codes[side][:count])[1])
             images |= {f"{when}-{side}-{number}": picture for number, picture in enumerate(drawn, 1)}
     return images
 
