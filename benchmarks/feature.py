@@ -29,18 +29,19 @@ from engine.directions.sight import Eye
 from engine.directions.space import survey
 from engine.evaluation.attack import Attack
 from engine.evaluation.feature import FeatureCheck
-from engine.evaluation.independence import check_judge
+from engine.evaluation.independence import check_judges
 from engine.evaluation.jury import face_jury
 from engine.generators import bases
 from engine.methods.ascent import Ascent
 from engine.methods.feature import Feature
 from engine.models import to_pixels
-from engine.requests import labelled_codes
+from engine.requests import labelled_codes, roles_of
 from engine.studio import Studio
 from engine.train.attributes import EYE
 
 PROTECT = ("male", "smile", "young", "glasses", "hat", "bangs", "beard")  # labelled too, and kept but for the erased
 RADII = (0.5, 1.0)
+SECOND = "second"  # the net that labels what nobody labelled by eye, and that an attack climbs
 
 
 def main() -> None:
@@ -54,11 +55,14 @@ def main() -> None:
     parser.add_argument("--published-steps", type=int, default=Feature().steps, help="of the printed recipe (ours)")
     parser.add_argument("--compared", help="features that the other methods erase, too (default all)")
     args = parser.parse_args()
-    check_judge("judge", {"labelled": "second", "attacked": "second"})
     base = bases["ffhq"].load().eval().requires_grad_(False)
     names = args.features.split(",")
     compared = names if args.compared is None else args.compared.split(",")
     labels, agreed = label(base, args.labels)
+    kept = {name: tuple(labels[other] for other in PROTECT if other != name) for name in names}
+    targets = {name: replace(labels[name], keep=kept[name]) for name in names}
+    roles = {done: net for target in targets.values() for done, net in roles_of(target).items()}
+    check_judges([WITNESS], roles | {"attacked": SECOND})
     print("## Features of faces\n")
     print(
         f"{args.labels} samples labelled, the features by eye, the others by the second net;",
@@ -71,11 +75,10 @@ def main() -> None:
     print_preview(labels[names[0]])
     afters, times = {}, {}
     for name in names:
-        target = replace(labels[name], keep=tuple(labels[other] for other in PROTECT if other != name))
         for title in ("ours", "published", "naive") if name in compared else ("ours",):
             key = f"{name}: {title}"
-            afters[key], times[key] = erase(base, target, method(title, args.published_steps))
-    print_verdicts(judge(base, afters, args.seeds, args.fewer_seeds), times)
+            afters[key], times[key] = erase(base, targets[name], method(title, args.published_steps))
+    print_verdicts(judge(base, afters, roles, args.seeds, args.fewer_seeds), times)
     if args.attacked:
         ours = {key: model for key, model in afters.items() if key.endswith("ours")}
         print_attacks(base, ours, args.attacked, args.sheets)
@@ -114,7 +117,10 @@ def label(base: nn.Module, count: int) -> tuple[dict[str, Labels], dict[str, flo
         seen[:, NAMES.index(name)] = torch.isin(seeds, torch.tensor(having))
     sides = {name: (seeds[seen[:, column]], seeds[~seen[:, column]]) for column, name in enumerate(NAMES)}
     agreed = (seen & judged).sum(0) / judged.sum(0)
-    labels = {name: Labels(name, *(tuple(side.tolist()) for side in both)) for name, both in sides.items()}
+    labels = {
+        name: Labels(name, *(tuple(side.tolist()) for side in both), by="" if name in by_eye["having"] else SECOND)
+        for name, both in sides.items()
+    }
     return labels, dict(zip(NAMES, agreed.tolist(), strict=True))
 
 
@@ -142,13 +148,13 @@ def erase(base: nn.Module, target: Labels, method) -> tuple[nn.Module, tuple[flo
     return compose(base, deltas).eval(), spent
 
 
-def judge(base: nn.Module, afters: dict[str, nn.Module], seeds: int, fewer: int) -> dict[str, dict]:
+def judge(base: nn.Module, afters: dict[str, nn.Module], roles: dict[str, str], seeds: int, fewer: int) -> dict:
     """The verdicts, in the order of the models; fewer samples for the methods we only compare with."""
     dtype, verdicts = devices.quick_type(base.w_avg.device), {}
     for is_ours, count in ((True, seeds), (False, fewer)):
         part = {key: model for key, model in afters.items() if key.endswith("ours") == is_ours}
-        check = FeatureCheck(face_jury(), seeds=count, distances=True, dtype=dtype)
-        verdicts |= result(check.run_all(base, part, {key: key.split(":")[0] for key in part}))
+        check = FeatureCheck(face_jury(), seeds=count, distances=True, dtype=dtype, roles=roles)
+        verdicts |= result(check.run_all(base, part, {key: key.split(":")[:1] for key in part}))
     return {key: verdicts[key] for key in afters}
 
 
@@ -187,7 +193,7 @@ def print_attacks(base: nn.Module, afters: dict[str, nn.Module], count: int, she
     What fools the climbed net often fools the judge, who reads the same trunk, though no eye sees the feature there:
     eyes in deep shadow, for glasses. The witness reads another trunk. The pictures go to `sheets`, to be looked at.
     """
-    space, climbed, judging, witness = survey(base), *(attribute_net(which) for which in ("second", "judge", WITNESS))
+    space, climbed, judging, witness = survey(base), *(attribute_net(which) for which in (SECOND, "judge", WITNESS))
     sigma, eye = space.codes.std(0), Eye(128, devices.quick_type(base.w_avg.device))
     attack = Attack(steps=20, rate=0.1, size=eye.size, dtype=eye.dtype)
     pool = space.codes[-8 * count :]

@@ -3,7 +3,7 @@
 Digits: a sample is heavy when its ink, the mean of the picture, is among the top tenth of 2,000 samples; the ruler both
 labels and judges, and cannot be wrong. Faces: the second attribute net labels and the judge counts, at the threshold at
 which it sees glasses as often as the labels do. On these blurred faces the two nets often disagree, so what the
-labelling net itself still sees stands beside it.
+labelling net itself still sees stands beside it, marked as not independent.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from engine.attributes import NAMES, attribute_net
 from engine.core.events import result
 from engine.core.targets import Labels
 from engine.delta import compose
+from engine.evaluation.independence import check_judge
 from engine.evaluation.shares import Share, removed
 from engine.generators import bases
 from engine.methods.ascent import Ascent
@@ -60,8 +61,9 @@ def counted(judge: Judge, pictures: torch.Tensor) -> torch.Tensor:
 
 
 def measure(title: str, base: nn.Module, judges: dict[str, Judge], labels: int, seeds: int) -> None:
-    """The first of the judges labels."""
-    has = counted(next(iter(judges.values())), drawn(base, range(labels)))
+    """The first of the judges labels; where it also counts, that is said."""
+    labeller = next(iter(judges))
+    has = counted(judges[labeller], drawn(base, range(labels)))
     target = Labels(title.split(": ")[1], *(tuple((has == side).nonzero()[:, 0].tolist()) for side in (True, False)))
     fresh = range(FRESH, FRESH + seeds)
     old = drawn(base, fresh)
@@ -76,7 +78,13 @@ def measure(title: str, base: nn.Module, judges: dict[str, Judge], labels: int, 
             was, now = (share.plain() for share in shares)
             gone = f"{100 * removed(*shares):.1f}" if was["count"] else "-"
             cells = f"{was['share']:.1f} | {now['share']:.2f} ({now['low']:.2f} to {now['high']:.2f}) | {gone}"
-            print(f"| {title} | {method} | {name} | {cells} | {100 * moved:.2f} | {spent:.0f} |", flush=True)
+            who = told(name, labeller)
+            print(f"| {title} | {method} | {who} | {cells} | {100 * moved:.2f} | {spent:.0f} |", flush=True)
+
+
+def told(judge: str, labeller: str) -> str:
+    """Who counts, and whether they also labelled."""
+    return f"{judge} (not independent)" if check_judge(judge, {"labelled": labeller}, override=True) else judge
 
 
 PUBLISHED = {**Feature.presets["As published"], "steps": 150}

@@ -1,7 +1,8 @@
 """How time and memory grow with the work: `python -m benchmarks.growth`. Writes docs/growth.png.
 
 GUIDE on a small generator, one thing made larger at a time: steps, the random faces of a step, the pixels of the
-picture, and the people erased (as the product erases them, without training). A point is the least of a few interleaved
+picture, and the people erased (as the product erases them, without training); then the steps and the batch of a feature
+run, which looks at its samples once, whatever it learns. A point is the least of a few interleaved
 rounds, and its memory the peak above what was held before. The exponent is the slope of a straight line through the
 logarithms: work that grows by its own measure has 1. What is done once, whatever the work, pulls it below, so the slope
 between the two largest points stands beside it in brackets.
@@ -18,18 +19,24 @@ from torch import nn
 
 from benchmarks.memory import peak
 from engine.core.events import result
+from engine.core.targets import Labels
 from engine.data import LatentBatch, Request
 from engine.generators import architectures
+from engine.methods.feature import Feature
 from engine.methods.guide import Guide
+from engine.requests import labelled_codes
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "growth.png"
 SMALL = {"z_dim": 64, "c_dim": 0, "w_dim": 64, "img_channels": 3, "channel_base": 2048, "channel_max": 64}
 USUAL = {"steps": 4, "random faces a step": 2, "pixels": 64 * 64, "people": 1}
+USUAL |= {"feature: steps": 8, "feature: samples a step": 4}
 ALONG: Mapping[str, tuple[int, ...]] = {
     "steps": (4, 8, 16, 32),
     "random faces a step": (2, 4, 8, 16),
     "pixels": (64 * 64, 128 * 128, 256 * 256),
     "people": (1, 2, 4, 8, 16),
+    "feature: steps": (8, 16, 32, 64),
+    "feature: samples a step": (4, 8, 16, 32),
 }
 Point = tuple[str, int]
 
@@ -42,10 +49,22 @@ def generator(side: int) -> nn.Module:
     return model.eval().requires_grad_(False)
 
 
+@torch.no_grad()
+def red(base: nn.Module, count: int = 40) -> Labels:
+    """A third of the samples are called red."""
+    picture = base.synth(base.map(base.sample_z(range(count))))
+    order = (picture[:, 0] - picture[:, 2]).mean((1, 2)).argsort(descending=True).tolist()
+    return Labels("red", tuple(order[: count // 3]), tuple(order[count // 3 :]))
+
+
 def erase(point: Point) -> None:
     """One run with one figure other than usual."""
     values = USUAL | {point[0]: point[1]}
     base = generator(math.isqrt(values["pixels"]))
+    if point[0].startswith("feature"):
+        knobs = Feature(steps=values["feature: steps"], batch=values["feature: samples a step"], samples=40, goal=0.0)
+        result(knobs.run(base, labelled_codes(base, red(base))))
+        return
     people = base.map(base.sample_z(range(values["people"])))
     trained = {"start": "base", "steps": values["steps"], "others": values["random faces a step"], "neighbours": 0}
     knobs = Guide(identity_weight=0.0) if point[0] == "people" else Guide(**trained, bank=0, identity_weight=0.0)

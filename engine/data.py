@@ -37,13 +37,14 @@ class ImageSet:
 @dataclass(frozen=True)
 class Request:
     """What to forget, what must stay, and the user's words for it. `extra` holds a method's own tensors, `names` are
-    the words for each code where several people are forgotten at once."""
+    the words for each code where several people are forgotten at once, `roles` what a network has done for it."""
 
     forget: LatentBatch | ImageSet
     label: str
     retain: LatentBatch | ImageSet | None = None
     extra: Mapping[str, Tensor] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)  # "labelled “glasses”" -> the network that did
 
     def to(self, device) -> "Request":
         """Codes go to the model's device; images stay in memory and travel batch by batch."""

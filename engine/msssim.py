@@ -1,9 +1,11 @@
 """Multi-scale structural similarity that works from 7 px up and always has a slope (Wang et al. 2003).
 
-The usual package refuses sides up to 160 px, and its gradient is exactly zero for anti-correlated pictures. Here the
-number of scales and the window follow the side, and a scale's term below a small floor decays instead of being cut.
-Above 160 px ordinary pairs agree with pytorch-msssim.
+From 161 px on pytorch-msssim computes it. That package refuses smaller sides, and for anti-correlated pictures its
+gradient is zero or not a number. There ours takes over: number of scales and window follow the side, and a scale's term
+below a small floor decays instead of being cut. Where both can, they agree.
 """
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -13,20 +15,48 @@ from engine.core.errors import UserError
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 K1, K2, SIGMA = 0.01, 0.03, 1.5
+PACKAGED = 161  # px, the least side that pytorch-msssim takes
 FLOOR, DECAY = 1e-3, 0.5  # below FLOOR a term c becomes FLOOR * exp((c - FLOOR) / DECAY)
+SURE = FLOOR ** min(WEIGHTS)  # a similarity above it has no term below the floor
 
 
 def window_of(side: int) -> int:
-    return 11 if side >= 176 else 7
+    return 11 if side >= PACKAGED else 7
 
 
 def levels_of(side: int) -> int:
-    """The largest number of scales, at most five, whose smallest picture still holds the window."""
-    return max((n for n in range(1, 6) if side / 2 ** (n - 1) >= window_of(side)), default=0)
+    """The largest number of scales, at most five, whose smallest picture still holds the window; halves are rounded
+    up."""
+    return max((n for n in range(1, 6) if math.ceil(side / 2 ** (n - 1)) >= window_of(side)), default=0)
 
 
 def msssim(x: Tensor, y: Tensor, *, data_range: float = 1.0) -> Tensor:
     """One value per pair of [n, c, h, w] pictures in [0, data_range]; 1 for equal ones."""
+    if min(x.shape[-2:]) < PACKAGED:
+        return _by_us(x, y, data_range)
+    with torch.no_grad():
+        sure = (_by_package(x.flatten(0, 1)[:, None], y.flatten(0, 1)[:, None], data_range) > SURE).view(x.shape[:2])
+        sure = sure.all(1)
+    found = x.new_empty(len(x))
+    for which, compute in ((sure, _by_package), (~sure, _by_us)):
+        if which.any():
+            found[which] = compute(x[which], y[which], data_range)
+    return found
+
+
+def structure_distance(x: Tensor, y: Tensor) -> Tensor:
+    """1 - MS-SSIM of pictures in about [-1, 1]. They are moved to [0, 1] first: the luminance term needs it."""
+    return 1 - msssim((x + 1) / 2, (y + 1) / 2)
+
+
+def _by_package(x: Tensor, y: Tensor, data_range: float) -> Tensor:
+    from pytorch_msssim import ms_ssim  # only large pictures wait for it
+
+    weights = [weight / sum(WEIGHTS) for weight in WEIGHTS]
+    return ms_ssim(x, y, data_range=data_range, size_average=False, weights=weights)
+
+
+def _by_us(x: Tensor, y: Tensor, data_range: float) -> Tensor:
     side = min(x.shape[-2:])
     levels = levels_of(side)
     if not levels:
@@ -43,11 +73,6 @@ def msssim(x: Tensor, y: Tensor, *, data_range: float = 1.0) -> Tensor:
     terms.append(_floored(luminance))
     powers = (weights / weights.sum())[:, None, None]
     return (torch.stack(terms) ** powers).prod(0).mean(1)  # [levels, n, c] -> [n]
-
-
-def structure_distance(x: Tensor, y: Tensor) -> Tensor:
-    """1 - MS-SSIM of pictures in about [-1, 1]. They are moved to [0, 1] first: the luminance term needs it."""
-    return 1 - msssim((x + 1) / 2, (y + 1) / 2)
 
 
 def _ssim_parts(x: Tensor, y: Tensor, window: Tensor, data_range: float) -> tuple[Tensor, Tensor]:

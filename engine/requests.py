@@ -71,7 +71,12 @@ def labelled_codes(base: nn.Module, labels: Labels) -> Request:
             extra[f"{kind}.{feature.name}.chosen"] = _chosen(feature)
     codes = _sides(base, labels, psi)
     with_it, without = (LatentBatch(w, f"{len(w)} labelled samples") for w in codes.values())
-    return Request(with_it, labels.name, without, extra | {"chosen": _chosen(labels)})
+    return Request(with_it, labels.name, without, extra | {"chosen": _chosen(labels)}, roles=roles_of(labels))
+
+
+def roles_of(labels: Labels) -> dict[str, str]:
+    """Which network labelled what; none where people did."""
+    return {f"labelled “{one.name}”": one.by for one in (labels, *labels.also, *labels.keep) if one.by}
 
 
 def _sides(base: nn.Module, labels: Labels, psi: float) -> dict[str, torch.Tensor]:

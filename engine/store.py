@@ -203,7 +203,7 @@ class Store:
     def save_request(self, job: str, request: Request) -> None:
         """The codes a run works on, so that it can go on after a crash. Personal data: see `forget_request`."""
         tensors = {f"extra.{name}": value for name, value in request.extra.items()}
-        words = {"label": request.label, "names": json.dumps(request.names)}
+        words = {"label": request.label, "names": json.dumps(request.names), "roles": json.dumps(dict(request.roles))}
         for part in ("forget", "retain"):
             batch = getattr(request, part)
             if isinstance(batch, LatentBatch):
@@ -226,7 +226,8 @@ class Store:
                 parts[part] = ImageSet(tensors[f"{part}.x"], tensors[f"{part}.y"], tuple(json.loads(words[part])))
         extra = {name.removeprefix("extra."): value for name, value in tensors.items() if name.startswith("extra.")}
         names = tuple(json.loads(words.get("names", "[]")))
-        return Request(parts["forget"], words["label"], parts["retain"], extra, names)
+        roles = json.loads(words.get("roles", "{}"))
+        return Request(parts["forget"], words["label"], parts["retain"], extra, names, roles)
 
     def forget_request(self, job: str) -> None:
         """A finished run needs neither its codes nor its snapshot, nor the pictures of a photo's inversion."""

@@ -13,7 +13,7 @@ from engine.core.targets import Photo, Seeds
 from tests.audit_aims import red
 
 QUICK = {"tries": 2, "steps": 2, "retraining": 2, "samples": 16}
-ATTACKS = ["samples", "neighbours", "encoder", "reinversion", "latent", "search", "probe", "relearning"]
+ATTACKS = ["samples", "neighbours", "encoder", "reinversion", "latent", "latent-half", "search", "probe", "relearning"]
 
 
 def erase(studio, target=None, method="ascent", **knobs):

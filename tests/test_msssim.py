@@ -1,12 +1,13 @@
 """Structural similarity from 28 px up, against the public package where that works."""
 
 import pytest
+import pytorch_msssim
 import torch
 
 from engine.core.errors import UserError
 from engine.msssim import levels_of, msssim, structure_distance
 
-SIDES = (28, 32, 64, 128, 160, 256)
+SIDES = (28, 32, 64, 128, 160, 161, 176, 256)
 
 
 def pair(side, noise=0.1, seed=0):
@@ -48,11 +49,29 @@ def test_more_noise_is_less_alike():
     assert values[0] > values[1] > values[2]
 
 
-def test_large_ordinary_pairs_agree_with_the_public_package():
-    package = pytest.importorskip("pytorch_msssim")
-    x, y = pair(256)
-    theirs = package.ms_ssim(x, y, data_range=1.0, size_average=False)
-    assert torch.allclose(msssim(x, y), theirs, atol=1e-5)
+@pytest.mark.parametrize("side", [161, 168, 175, 176, 256])
+@pytest.mark.parametrize("noise", [0.02, 0.1, 0.5])
+def test_large_pairs_are_as_alike_as_the_public_package_says(side, noise):
+    x, y = pair(side, noise)
+    theirs = pytorch_msssim.ms_ssim(x, y, data_range=1.0, size_average=False)
+    assert torch.allclose(msssim(x, y), theirs, atol=1e-4)  # its weights sum to 1.0001, ours to 1
+
+
+@pytest.mark.parametrize(("side", "asked"), [(160, False), (161, True)])
+def test_the_public_package_is_asked_from_161_px_on(side, asked, monkeypatch):
+    calls, theirs = [], pytorch_msssim.ms_ssim
+    monkeypatch.setattr(pytorch_msssim, "ms_ssim", lambda *a, **k: calls.append(a) or theirs(*a, **k))
+    msssim(*pair(side))
+    assert bool(calls) == asked
+
+
+def test_beside_a_pair_without_likeness_another_keeps_its_value_and_both_have_a_slope():
+    x, y = pair(176)
+    mixed = torch.cat([y, 1 - x]).requires_grad_(True)
+    values = msssim(mixed, torch.cat([x, x]))
+    assert torch.allclose(values[:2], msssim(y, x)) and (values[2:] > 0).all()
+    values.sum().backward()
+    assert mixed.grad.isfinite().all() and (mixed.grad.abs().amax((1, 2, 3)) > 0).all()
 
 
 def test_pictures_smaller_than_the_window_are_refused():

@@ -32,6 +32,8 @@ class Aim:
     psi: float = 1.0
     dtype: torch.dtype = torch.float32
     of_faces: bool = False  # recognisers can judge these pictures
+    also: tuple[str, ...] = ()  # further features that the same run erased
+    caveats: tuple[str, ...] = ()  # what a reader of the report must know
 
     def show(self, model: nn.Module, codes: Tensor) -> Tensor:
         """Pictures of codes [n, num_ws, w_dim]; with gradient."""

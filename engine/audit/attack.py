@@ -31,6 +31,7 @@ class Budget:
     steps: int = knob(12, "optimiser steps of each try", min=1, max=500)
     retraining: int = knob(12, "steps of retraining at most", min=1, max=500)
     samples: int = knob(48, "random samples looked at", min=16, max=5000)
+    any_judge: bool = knob(False, "a network that labelled may judge; the report says so", advanced=True)
     seed: int = knob(0, "seed of every random draw", min=0, max=1_000_000)
 
     def __post_init__(self) -> None:

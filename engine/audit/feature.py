@@ -18,10 +18,12 @@ from engine.directions.fits import logistic_regression
 from engine.directions.labelled import Labelled
 from engine.directions.sight import BATCH, Eye, Seen, Sight
 from engine.evaluation.feature import attribute_of
+from engine.evaluation.independence import check_judges
 from engine.evaluation.jury import jury_of
 from engine.methods.guide import sensible_size
-from engine.requests import labelled_codes
+from engine.requests import labelled_codes, roles_of
 
+ATTACKER = "second"  # the network that is climbed
 MOST = 64  # labelled samples of each side that are used
 POOL = 200  # random samples behind judges that are taught here
 FIRST_SEED = 1_500_000_000
@@ -29,14 +31,20 @@ Sees = Callable[[Tensor], Tensor]  # pictures to a number each; above 0 it is se
 SMALL = 64  # px; below, the pixels themselves tell
 
 
-def feature_aim(base: nn.Module, labels: Labels) -> Task:
-    """Done holds the Aim. Of several features that were erased in one run, the first is looked for."""
+def feature_aim(base: nn.Module, labels: Labels, *, any_judge: bool = False) -> Task:
+    """Done holds the Aim. Of several features that were erased in one run, the first is looked for. `any_judge` lets
+    a network judge that labelled; the aim says so."""
+    also, roles = tuple(other.name for other in labels.also), roles_of(labels)
     labels = Labels(labels.name, labels.having[:MOST], labels.lacking[:MOST], psi=labels.psi)
     request, known = labelled_codes(base, labels), attribute_of(labels.name)
     having, lacking = request.forget.w, request.retain.w
     size = base.sizes[0] if base.sizes[0] >= SMALL else sensible_size(base)
     eye = Eye(size, devices.quick_type(base.w_avg.device))
-    if known in jury_of(base).names:
+    caveats = [f"The run erased {len(also) + 1} features; this audit looks for “{labels.name}” only."] if also else []
+    jury = jury_of(base)
+    if known in jury.names:
+        judges = dict.fromkeys([reader(), *jury.nets])
+        caveats += check_judges(judges, roles | {"attacked": ATTACKER}, override=any_judge)
         seen = yield from eye.watch(base, having[:, 0], "looking at the labelled samples")
         eyes = by_nets(known, base.w_avg.device)
     else:
@@ -56,13 +64,15 @@ def feature_aim(base: nn.Module, labels: Labels) -> Task:
             psi=labels.psi,
             dtype=eye.dtype,
             of_faces=base.identity_scale is not None,
+            also=also,
+            caveats=tuple(caveats),
         )
     )
 
 
 def by_nets(name: str, device: torch.device) -> dict[str, Any]:
     column = attributes.index(name)
-    second, judge = (attributes.attribute_net(which, device) for which in ("second", reader()))
+    second, judge = (attributes.attribute_net(which, device) for which in (ATTACKER, reader()))
     return {
         "pull": lambda pictures: second.logits(pictures)[:, column],
         "reads": lambda pictures: judge.logits(pictures)[:, column],
@@ -87,7 +97,7 @@ def taught(name: str, seen: Seen, having: int, lacking: int) -> dict[str, Any]:
     shows[:having], clear[:having] = True, False
     shows[having:known], clear[having:known] = False, True
     halves = [(shows.nonzero()[half::2, 0], clear.nonzero()[half::2, 0]) for half in (0, 1)]
-    readers = (descriptor(seen.pictures.shape[-1], which) for which in ("second", reader()))
+    readers = (descriptor(seen.pictures.shape[-1], which) for which in (ATTACKER, reader()))
     attacker, judge = (judge_of(read, seen.pictures, *half) for read, half in zip(readers, halves, strict=True))
     return {
         "pull": attacker,

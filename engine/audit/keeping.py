@@ -34,10 +34,10 @@ class Kept:
 def keeping(before: nn.Module, after: nn.Module, aim: Aim, budget: Budget) -> Task:
     """Done holds a list of Kept: samples without it, other attributes, and for faces other people."""
     with_faces = aim.kind == "face" and aim.of_faces
-    jury, name = _jury(before, aim)
+    jury, erased = _jury(before, aim)
     check = FeatureCheck(jury, seeds=budget.samples, size=aim.size, psi=aim.psi, dtype=aim.dtype)
     count = 2 if with_faces else 1
-    verdict = yield from watch(part(check.run(before, after, name), 0, count))
+    verdict = yield from watch(part(check.run(before, after, *erased), 0, count))
     found = [_samples(verdict, aim), *_attributes(verdict)]
     if with_faces:
         faces = Check(Judge(scale_of(before)), faces=budget.samples, size=aim.size)
@@ -46,11 +46,11 @@ def keeping(before: nn.Module, after: nn.Module, aim: Aim, budget: Budget) -> Ta
     yield Done(found)
 
 
-def _jury(before: nn.Module, aim: Aim) -> tuple[Jury, str | None]:
+def _jury(before: nn.Module, aim: Aim) -> tuple[Jury, tuple[str, ...]]:
     """Who looks at the samples; the aim's own judge tells those that show a feature, which had to change."""
     jury = jury_of(before)
     if aim.kind == "face":
-        return jury, None
+        return jury, ()
     others = [name for name in jury.names if name != attribute_of(aim.words.strip("“”"))]
     columns = [list(jury.names).index(name) for name in others]
 
@@ -58,7 +58,7 @@ def _jury(before: nn.Module, aim: Aim) -> tuple[Jury, str | None]:
         own = (aim.reads(pictures) > aim.bar)[:, None]
         return torch.cat([own, jury.sees(pictures)[:, columns].to(own.device)], 1)
 
-    return Jury((aim.words, *others), sees), aim.words
+    return Jury((aim.words, *others), sees), (aim.words, *aim.also)
 
 
 def _samples(verdict: dict[str, Any], aim: Aim) -> Kept:

@@ -123,5 +123,5 @@ def _say(text: Any) -> str:
 def command(subject: str, target: Mapping[str, Any], budget: Sequence[tuple[str, Any]]) -> str:
     """What makes the report again. A photo is never stored, so it must be given again."""
     given = {"Photo": " --photo PHOTO", "Seeds": f" --person {(target.get('seeds') or [0])[0]}"}.get(target["kind"], "")
-    knobs = "".join(f" --{name} {value}" for name, value in budget)
+    knobs = "".join(f" --{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in budget)
     return f"python app.py audit {subject}{given}{knobs} --report audit.html"

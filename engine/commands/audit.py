@@ -22,6 +22,9 @@ def arguments(parser: Any) -> None:
     parser.add_argument("--preset", default="balanced", help="budget: quick, balanced or thorough")
     for name in KNOBS:
         parser.add_argument(f"--{name}", type=int, metavar="N", help=f"budget: {name}, in place of the preset's")
+    parser.add_argument(
+        "--any-judge", action="store_true", help="a network that labelled may judge; the report says so"
+    )
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write the report as one HTML file")
 
 
@@ -32,7 +35,7 @@ def run(args: Any, open_studio: Any) -> Any:
     if args.report and args.report.suffix != ".html":
         raise UserError(f"--report {args.report}: name the file .html; --json prints the same as JSON")
     chosen = {name: getattr(args, name) for name in KNOBS if getattr(args, name) is not None}
-    knobs = preset(studio.audit_budget(), args.preset) | chosen
+    knobs = preset(studio.audit_budget(), args.preset) | chosen | {"any_judge": args.any_judge}
     job = studio.audit(args.subject, knobs, target=target(args), owner=studio.audit_owner(args.subject))
     owner = studio.run(job, None).owner
     row = finished_run(studio, job, owner=owner, quiet=args.json)

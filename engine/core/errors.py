@@ -21,5 +21,9 @@ class Busy(UserError):
     """Another process holds the studio's record. Nothing is wrong with what was asked; asking again later helps."""
 
 
+class Stopped(UserError):
+    """Asked to end before there was anything to keep. Nothing has failed."""
+
+
 class DiskFull(UserError):
     """There is no room to write. What was computed so far can be written later."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
-from engine.core.errors import Busy, DiskFull, UserError
+from engine.core.errors import Busy, DiskFull, Stopped, UserError
 from engine.core.events import Done, Event, Progress, Snapshot, Task
 from engine.core.joblog import JobLog, Row, State
 
@@ -122,6 +122,8 @@ class Runner:
                 self._conclude(job, state, now(), result=kept)
         except DiskFull as error:  # what is computed can be computed again from the last snapshot
             self._conclude(job, State.INTERRUPTED, now(), error=str(error))
+        except Stopped as error:
+            self._conclude(job, State.STOPPED, now(), error=str(error))
         except UserError as error:
             self._conclude(job, State.FAILED, now(), error=str(error))
         except MemoryError:

@@ -91,6 +91,13 @@ class LabelBook:
             rows = db.execute(query, (owner, base)).fetchall()
         return {name: Counts(having, total - having) for name, having, total in rows}
 
+    def owners(self, base: str, feature: str | None = None) -> list[str]:
+        """Who has labelled this feature, or anything at all, of a base."""
+        query = "select distinct owner from label where base=? and feature=coalesce(?, feature) order by owner"
+        with connect(self.path) as db:
+            rows = db.execute(query, (base, None if feature is None else checked_feature(feature))).fetchall()
+        return [owner for (owner,) in rows]
+
     def target(self, owner: str, base: str, feature: str, psi: float = 1.0) -> Labels:
         """What a method is asked to forget."""
         labels = self.get(owner, base, feature)

@@ -42,7 +42,8 @@ class Folder:
 class Labels:
     """A named feature and the seeds that show it or do not. `chosen` seeds were picked actively, not at random.
 
-    `also` are further features to forget in the same run, `keep` ones that must not change with them.
+    `also` are further features to forget in the same run, `keep` ones that must not change with them. `by` names the
+    network that labelled, so that it does not judge as well; it is empty where people did.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Labels:
     psi: float = 1.0
     also: tuple["Labels", ...] = ()
     keep: tuple["Labels", ...] = ()
+    by: str = ""
 
     def __post_init__(self) -> None:
         """Takes plain lists and dicts too: a log holds nothing else."""

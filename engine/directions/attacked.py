@@ -68,7 +68,8 @@ class Attacker:
         for some in torch.arange(len(kept.codes), device=kept.codes.device).split(BATCH):
             near = kept.of(some)
             parts.append(self.goals(base, near, self.moved(student, near.codes, random), sights))
-            yield Progress(at, self.eye.total, note="looking where an attacker would")
+            if (yield Progress(at, self.eye.total, note="looking where an attacker would")):
+                break
         return Seen.join(parts)
 
     def goals(self, base: nn.Module, kept: Seen, moved: Tensor, sights: Sequence[Sight]) -> Seen:

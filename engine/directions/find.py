@@ -121,6 +121,16 @@ def thresholds(
     return t, t
 
 
+def unprotected(latent: str, feature: str, kept: Sequence[object]) -> list[str]:
+    """What a user should know who protects nothing where there is only z: features lean on each other there."""
+    if latent != "z" or kept:
+        return []
+    return [
+        f"Nothing is protected. This model has no codes but z, where features overlap, so what often comes with "
+        f"“{feature}” will change with it. Label what must stay, and protect it."
+    ]
+
+
 def warnings(direction: Direction, share: float) -> list[str]:
     """What a user should know before training, in sentences."""
     said = []

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from engine import assets, losses
 from engine import device as devices
+from engine.core.errors import Stopped
 from engine.core.events import Event, Progress
 from engine.directions.fits import area_under_curve, folds, logistic_regression, part
 from engine.directions.labelled import Labelled
@@ -94,7 +95,8 @@ class Eye:
         for chunk in codes.split(BATCH):
             parts.append(self.look(model, chunk))
             done = min(len(parts) * BATCH, len(codes))
-            yield Progress(0, self.total, note=f"{note}: {done} of {len(codes)}")
+            if (yield Progress(0, self.total, note=f"{note}: {done} of {len(codes)}")):
+                raise Stopped(f"stopped while {note}: nothing was learnt yet, so there is nothing to keep")
         return Seen.join(parts)
 
 

@@ -1,7 +1,8 @@
 """What a feature erasure did, by judges that had no part in it: what is left, what else moved, what it cost."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from engine import assets, features, losses
 from engine import device as devices
 from engine.attributes import NAMES
 from engine.core.events import Done, Progress, Task, watch
+from engine.evaluation.independence import check_judges
 from engine.evaluation.jury import Jury, jury_of
 from engine.evaluation.shares import Drift, removed
 from engine.identity.judge import interval
@@ -49,18 +51,21 @@ class FeatureCheck:
     batch: int = 16
     distances: bool = False  # FD-eff, which needs two passes of the backbone more per sample
     dtype: torch.dtype = torch.float32
+    roles: Mapping[str, str] = field(default_factory=dict)  # what a network did before (see independence.py)
+    any_judge: bool = False  # judges may have another role; the verdict says so
 
     @property
     def has_lpips(self) -> bool:
         return assets.is_present("lpips-alex")
 
-    def run(self, before: nn.Module, after: nn.Module, feature: str | None) -> Task:
-        """Done holds a dict of plain values; `feature` is a name the jury knows, or None when no judge knows it."""
-        (verdict,) = (yield from watch(self.run_all(before, {"": after}, {"": feature}))).values()
+    def run(self, before: nn.Module, after: nn.Module, *erased: str) -> Task:
+        """Done holds a dict of plain values; `erased` are features in the user's words, which the jury may not know."""
+        (verdict,) = (yield from watch(self.run_all(before, {"": after}, {"": erased}))).values()
         yield Done(verdict)
 
-    def run_all(self, before: nn.Module, afters: Mapping[str, nn.Module], erased: Mapping[str, str | None]) -> Task:
+    def run_all(self, before: nn.Module, afters: Mapping[str, nn.Module], erased: Mapping[str, Sequence[str]]) -> Task:
         """Several versions at once: the one before is drawn and judged only once. Done holds a verdict for each."""
+        caveats = check_judges(self.jury.nets, self.roles, override=self.any_judge)
         rows: dict[str, list[dict[str, Tensor]]] = {name: [] for name in afters}
         numbers = range(self.first_seed, self.first_seed + self.seeds)
         for start in range(0, self.seeds, self.batch):
@@ -74,7 +79,7 @@ class FeatureCheck:
             if (yield Progress(done, self.seeds, note="checking the result")):
                 break
         joined = {name: {key: torch.cat([row[key] for row in part]) for key in part[0]} for name, part in rows.items()}
-        yield Done({name: self._verdict(seen, erased[name]) for name, seen in joined.items()})
+        yield Done({name: self._verdict(seen, erased[name]) | {"caveats": caveats} for name, seen in joined.items()})
 
     @torch.no_grad()
     def _picture(self, model: nn.Module, w: Tensor) -> Tensor:
@@ -97,22 +102,25 @@ class FeatureCheck:
             seen["lpips"] = look.distance(new.percept, old.percept).cpu()
         return seen
 
-    def _verdict(self, seen: Mapping[str, Tensor], feature: str | None) -> dict[str, Any]:
+    def column_of(self, feature: str) -> int | None:
+        """Where the jury sees what a user calls so; None where it does not know it."""
+        known = feature if feature in self.jury.names else attribute_of(feature)
+        return list(self.jury.names).index(known) if known in self.jury.names else None
+
+    def _verdict(self, seen: Mapping[str, Tensor], erased: Sequence[str]) -> dict[str, Any]:
+        """The first of the erased features also stands for itself, beside `erased`, where all of them are."""
         old, new = seen["old"], seen["new"]
-        drifts = self._drifts(old, new)
+        drifts, columns = self._drifts(old, new), {feature: self.column_of(feature) for feature in erased}
+        known = [column for column in columns.values() if column is not None]
+        gone = {drifts[column].name for column in known}
+        lacking = ~old[:, known].any(1)
         verdict: dict[str, Any] = {"samples": len(old), "psi": self.psi}
-        lacking = torch.ones(len(old), dtype=torch.bool)
-        if feature is not None:
-            column = list(self.jury.names).index(feature)
-            target, lacking = drifts[column], ~old[:, column]
-            still = (old[:, column] & new[:, column]).nonzero()[:, 0]
-            verdict |= {
-                "before": target.before.plain(),
-                "after": target.after.plain(),
-                "removed": removed(target.before, target.after),
-                "still": seen["seed"][still].tolist()[:12],
-            }
-        others = [drift for drift in drifts if drift.name != feature]
+        verdict["erased"] = {name: None if at is None else _told(drifts[at]) for name, at in columns.items()}
+        if known:
+            still = (old[:, known] & new[:, known]).any(1).nonzero()[:, 0]
+            verdict["still"] = seen["seed"][still].tolist()[:12]
+        verdict |= next(iter(verdict["erased"].values()), None) or {}
+        others = [drift for drift in drifts if drift.name not in gone]
         verdict["drift"] = {drift.name: drift.plain() for drift in others}
         verdict["largest drift"] = max((abs(drift.points) for drift in others), default=0.0)
         verdict["unaffected"] = {
@@ -123,7 +131,7 @@ class FeatureCheck:
             "drift": {
                 drift.name: drift.points
                 for drift in (self._drifts(old[lacking], new[lacking]) if lacking.any() else ())
-                if drift.name != feature
+                if drift.name not in gone
             },
         }
         verdict["most changed"] = seen["seed"][lacking][seen["pixels"][lacking].argsort(descending=True)][:6].tolist()
@@ -134,6 +142,12 @@ class FeatureCheck:
     def _drifts(self, old: Tensor, new: Tensor) -> list[Drift]:
         """How often the jury sees each attribute, before and after."""
         return [Drift.between(name, old[:, k].tolist(), new[:, k].tolist()) for k, name in enumerate(self.jury.names)]
+
+
+def _told(drift: Drift) -> dict[str, Any]:
+    """How often an erased feature was seen and is seen, and which part of it is gone."""
+    before, after = drift.before, drift.after
+    return {"before": before.plain(), "after": after.plain(), "removed": removed(before, after)}
 
 
 @dataclass(frozen=True)
@@ -158,35 +172,42 @@ def set_distance(old: Tensor, new: Tensor, clean: Tensor) -> dict[str, float]:
     }
 
 
-def check_feature(before: nn.Module, after: nn.Module, feature: str, *, psi: float = 1.0, seeds: int = 200) -> Task:
-    """The check at the end of a run: few samples, and only the judges that fit this model. Done holds plain values."""
-    jury, dtype = jury_of(before), devices.quick_type(before.w_avg.device)
-    known = attribute_of(feature)
-    known = known if known in jury.names else None
-    verdict = yield from watch(FeatureCheck(jury, seeds=seeds, psi=psi, dtype=dtype).run(before, after, known))
-    yield Done(verdict | {"judged": known is not None, "words": in_words(verdict, feature)})
+def check_feature(before: nn.Module, after: nn.Module, erased: Sequence[str], **how: Any) -> Task:
+    """The check at the end of a run, by the judges that fit this model. `how` are a FeatureCheck's own settings. Done
+    holds plain values."""
+    dtype = devices.quick_type(before.w_avg.device)
+    check = FeatureCheck(jury_of(before), dtype=dtype, **how)
+    verdict = yield from watch(check.run(before, after, *erased))
+    yield Done(verdict | {"judged": "after" in verdict, "words": in_words(verdict)})
 
 
-def in_words(verdict: Mapping[str, Any], feature: str) -> list[str]:
+def in_words(verdict: Mapping[str, Any]) -> list[str]:
     """The cards of the page: words first, number second."""
-    said = []
-    if "after" in verdict:
-        after, before = verdict["after"], verdict["before"]
-        said.append(
-            f"“{feature}” in {after['count']} of {after['of']} samples (was {before['count']}); "
-            f"95 % interval {after['low']:.1f} to {after['high']:.1f} %"
-        )
-    else:
-        said.append(f"No judge on this machine knows “{feature}”: look at the pairs to see what is left of it")
+    said = [_left(feature, told) for feature, told in verdict["erased"].items()]
     lpips = verdict["unaffected"]["lpips"]
     if lpips is not None:
         how = "hardly" if lpips <= 0.02 else "little" if lpips <= LIMITS["lpips"] else "visibly"
         said.append(f"Samples without it changed {how} (LPIPS {lpips:.3f})")
-    if not verdict["drift"]:
-        return said
     moved = [(name, row["points"]) for name, row in verdict["drift"].items() if abs(row["points"]) > LIMITS["points"]]
     if moved:
         said.append("Also moved: " + ", ".join(f"{name} {points:+.1f} points" for name, points in moved))
-    else:
+    elif verdict["drift"]:
         said.append(f"Nothing else moved by more than {LIMITS['points']:g} points")
-    return said
+    return [*said, *verdict["caveats"]]
+
+
+def _left(feature: str, told: Mapping[str, Any] | None) -> str:
+    if told is None:
+        return f"No judge on this machine knows “{feature}”: look at the pairs to see what is left of it"
+    after, before = told["after"], told["before"]
+    return (
+        f"“{feature}” in {after['count']} of {after['of']} samples (was {before['count']}): {gone(told['removed'])}; "
+        f"95 % interval of what is left {after['low']:.1f} to {after['high']:.1f} %"
+    )
+
+
+def gone(removed: float | None) -> str:
+    """PUL in words, never rounded up: 100 % is said of what is seen nowhere."""
+    if removed is None:
+        return "none was seen before"
+    return "none of it is gone" if removed <= 0 else f"{math.floor(100 * removed)} % of it is gone"

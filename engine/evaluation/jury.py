@@ -14,10 +14,11 @@ OLD = 40  # years
 
 @dataclass(frozen=True)
 class Jury:
-    """`sees` gives [n, len(names)] bool of pictures in [-1, 1]."""
+    """`sees` gives [n, len(names)] bool of pictures in [-1, 1]; `nets` are the networks that it asks."""
 
     names: Sequence[str]
     sees: Callable[[Tensor], Tensor]
+    nets: Sequence[str] = ()
 
 
 def jury_of(model: nn.Module) -> Jury:
@@ -29,15 +30,17 @@ def jury_of(model: nn.Module) -> Jury:
 
 def face_jury(device: torch.device | str = "cpu") -> Jury:
     """For FFHQ-aligned faces. Nets that are not on this machine are left out."""
-    names, parts = list(NAMES), [attribute_net("judge", device).sees]
+    names, parts, nets = list(NAMES), [attribute_net("judge", device).sees], ["judge"]
     if assets.is_present("expression"):
         from engine.faces.expression import CLASSES, expression
 
+        nets.append("expression")
         names.append("happy (expression net)")
         parts.append(lambda x: expression(x.device).of_ffhq(x).argmax(1, keepdim=True) == CLASSES.index("happy"))
     if assets.is_present("age-gender"):
         from engine.faces.age_gender import age_gender
 
+        nets.append("age-gender")
         names += ["male (age net)", f"over {OLD} (age net)"]
         parts.append(lambda x: _age_and_gender(age_gender(x.device).of_ffhq(x)))
 
@@ -45,7 +48,7 @@ def face_jury(device: torch.device | str = "cpu") -> Jury:
     def sees(pictures: Tensor) -> Tensor:
         return torch.cat([part(pictures) for part in parts], 1)
 
-    return Jury(tuple(names), sees)
+    return Jury(tuple(names), sees, tuple(nets))
 
 
 def _age_and_gender(answer: tuple[Tensor, Tensor]) -> Tensor:

@@ -21,14 +21,15 @@ import torch
 from torch import Tensor, nn
 
 from engine import device as devices
-from engine.core.errors import UserError
+from engine.core.errors import Stopped, UserError
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
 from engine.data import Request
 from engine.delta import Card, Delta, compose, editable
-from engine.directions.find import MOVES, THRESHOLDS
+from engine.directions.find import MOVES, THRESHOLDS, unprotected
 from engine.directions.fits import FITS
+from engine.directions.labelled import features_of
 from engine.directions.lessons import Goals, Lessons
 from engine.directions.sight import Eye, Sight, shrunk
 from engine.directions.study import Search, prepare_lessons, study
@@ -45,6 +46,7 @@ LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
 ATTACKED = 32  # codes that an attacker moves, anew after every snapshot
 LONGEST = 5.0  # of the gradient: two or three times what is usual
+SHOWN = {"with": 4, "without": 2}  # live pairs
 LOOKED_AT = 24  # held-out samples of each kind at a check
 
 
@@ -56,9 +58,9 @@ class Feature:
     accepts: ClassVar[type] = Generator
     title: ClassVar[str] = "Erase a feature you labelled"
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "Quick": {"steps": 60, "samples": 400},
+        "Quick": {"steps": 60, "samples": 400, "checked": 100},
         "Balanced": {},
-        "Thorough": {"steps": 600, "samples": 2000, "batch": 24},
+        "Thorough": {"steps": 600, "samples": 2000, "batch": 24, "checked": 2000},
         "As published": {
             "direction": "mean",
             "threshold": "pooled",
@@ -91,6 +93,8 @@ class Feature:
     inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
     smooth: float = knob(0.95, "averaging of the weights over steps", min=0, max=0.999, advanced=True)
     size: int = knob(0, "side of the pictures compared; 0 is the smallest the model makes", min=0, advanced=True)
+    checked: int = knob(200, "random samples the check looks at", min=8, max=5000)
+    any_judge: bool = knob(False, "a network that labelled may judge; the result says so", advanced=True)
     check_every: int = knob(20, "steps between two looks at held-out samples", min=1, max=1000, advanced=True)
     snapshot_every: int = knob(40, "steps between two snapshots", min=1, max=1000, advanced=True)
     seed: int = knob(0, "seed of every random draw", min=0)
@@ -99,16 +103,24 @@ class Feature:
         check(self)
 
     def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
-        yield Progress(0, self.steps, note="finding the feature")
-        eye = Eye(self.size or base.sizes[0], devices.quick_type(base.w_avg.device), self.steps)
-        found = yield from study(base, request, self.search, eye)
-        lessons, held_out = yield from prepare_lessons(base, found, self.search, eye)
-        watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
         student = copy.deepcopy(base)
         optimiser = torch.optim.Adam(editable(student), lr=self.lr, fused=True)
         random = torch.Generator().manual_seed(self.seed)
         smoothed = copy.deepcopy(student)
         step = self._resume(snapshot, student, optimiser, random, smoothed) if snapshot else 0
+        eye = Eye(self.size or base.sizes[0], devices.quick_type(base.w_avg.device), self.steps)
+        labelled = {"with": request.forget.w, "without": request.retain.w}
+        yield Progress(step, self.steps, images=pairs(eye, base, smoothed, labelled), note="finding the feature")
+        try:
+            found = yield from study(base, request, self.search, eye)
+            lessons, held_out = yield from prepare_lessons(base, found, self.search, eye)
+        except Stopped:
+            if not step:
+                raise
+            card = Card.draft(self, request.label, steps_done=step)  # a resumed run has something to keep already
+            yield Done((Delta.between(base, smoothed, card),))
+            return
+        watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
         scalars, streak = watcher.check(smoothed), 0
         lessons = yield from self.attacked(base, student, lessons, found.sights, step)
         last = self.steps
@@ -120,7 +132,7 @@ class Feature:
                 yield Snapshot(step, capture(student, optimiser, random, step) | _weights(smoothed))
                 lessons = yield from self.attacked(base, student, lessons, found.sights, step)
             images = {}
-            if step % self.check_every == 0 or step == self.steps:
+            if step % self.check_every == 0 or step == last:
                 scalars = watcher.check(smoothed)
                 streak = streak + 1 if scalars[LEFT] <= self.goal else 0
                 if streak == IN_A_ROW:
@@ -134,9 +146,11 @@ class Feature:
     def check(self, before: nn.Module, deltas: Sequence[Delta], request: Request) -> Task:
         """What is left and what else changed on fresh samples, by judges that had no part in it where there are any."""
         psi = float(request.extra.get("psi", torch.tensor(1.0)))
-        after = compose(before, deltas).eval()
-        verdict = yield from watch(check_feature(before, after, request.label, psi=psi))
-        yield Done(verdict)
+        features, kept = features_of(request)
+        after, erased = compose(before, deltas).eval(), [one.name for one in features]
+        how = {"psi": psi, "seeds": self.checked, "roles": request.roles, "any_judge": self.any_judge}
+        verdict = yield from watch(check_feature(before, after, erased, **how))
+        yield Done(verdict | {"words": verdict["words"] + unprotected(before.latent, request.label, kept)})
 
     @property
     def search(self) -> Search:
@@ -232,20 +246,26 @@ class Watcher:
         return {LEFT: 100 * self.share * shows.float().mean().item(), DRIFT: drift.item()}
 
     def pairs(self, student: nn.Module) -> dict[str, np.ndarray]:
-        """Four samples with the feature and two without, before and now."""
-        images = {}
-        for kind, label, count in (("erase", "with", 4), ("keep", "without", 2)):
-            codes = self._part(kind).codes[:count]
-            for when, model in (("before", self.base), ("after", student)):
-                shown = to_pixels(self.eye.look(model, codes).pictures)
-                images |= {f"{when}-{label}-{number}": picture for number, picture in enumerate(shown, 1)}
-        return images
+        """Held-out samples, before and now."""
+        sides = {"with": self._part("erase").codes, "without": self._part("keep").codes}
+        return pairs(self.eye, self.base, student, sides)
 
     def _part(self, kind: str):
         seen = getattr(self.held_out, kind)
         seen = seen if len(seen.codes) else getattr(self.lessons, kind)
         apart = max(1, len(seen.codes) // LOOKED_AT)  # evenly, since kept ones are in an order
         return seen.of(slice(0, apart * LOOKED_AT, apart))
+
+
+@torch.no_grad()
+def pairs(eye: Eye, base: nn.Module, student: nn.Module, codes: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    """The first samples with the feature and without it, before and now."""
+    images = {}
+    for side, count in SHOWN.items():
+        for when, model in (("before", base), ("after", student)):
+            drawn = to_pixels(eye.pictures(model, codes[side][:count])[1])
+            images |= {f"{when}-{side}-{number}": picture for number, picture in enumerate(drawn, 1)}
+    return images
 
 
 def distance(x: Tensor, y: Tensor) -> Tensor:

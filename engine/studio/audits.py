@@ -146,7 +146,7 @@ class Audits(Subjects):
         facts = integrity.weights(base, delta)
         facts += integrity.applied(params["subject"], card.on_top_of, present, self.store.active(card.base_name))
         after = compose(before, [delta]).eval().requires_grad_(False)
-        aim = yield from self._aimed(before, card.base_name, target)
+        aim = yield from self._aimed(before, card.base_name, target, any_judge=budget.any_judge)
         if aim is None or self.runner.is_stopping(job):
             return
         facts += integrity.code(aim.codes, card.codes) if aim.kind == "face" else []
@@ -168,9 +168,9 @@ class Audits(Subjects):
         path = self.store.run_folder(job) / "findings.json"
         return json.loads(path.read_text()) if path.is_file() else {}
 
-    def _aimed(self, before: torch.nn.Module, base: str, target: Target) -> Task:
+    def _aimed(self, before: torch.nn.Module, base: str, target: Target, *, any_judge: bool) -> Task:
         if isinstance(target, Labels):
-            return (yield from watch(feature_aim(before, target)))
+            return (yield from watch(feature_aim(before, target, any_judge=any_judge)))
         request = yield from watch(prepare(before, target, mirrors=False))
         if request is None:
             return None
@@ -203,7 +203,7 @@ class Audits(Subjects):
                 "on_top_of": list(card.on_top_of),
             },
             "aim": {name: getattr(aim, name) for name in ("words", "kind", "attacker", "judge", "bar", "size")},
-            "verdict": headline(aim.words, outcome.findings),
+            "verdict": [*headline(aim.words, outcome.findings), *aim.caveats],
             "findings": outcome.findings,
             "kept": outcome.kept,
             "integrity": [asdict(fact) for fact in facts],

@@ -20,7 +20,7 @@ from engine.core.labelbook import LabelBook
 from engine.core.targets import Labels
 from engine.delta import compose
 from engine.directions.active import Probe, is_enough, odd_labels, sure_guesses, useful_first
-from engine.directions.find import warnings
+from engine.directions.find import unprotected, warnings
 from engine.directions.fits import area_under_curve, held_out_scores, logistic
 from engine.directions.labelled import Labelled, shortage
 from engine.directions.sight import Eye
@@ -94,7 +94,8 @@ class Features:
             if isinstance(event, Progress):
                 yield event.note
         token = self._desk.put(Place(base, tuple(deltas), target.psi), target, found)
-        yield _preview(token, found, len(target.having))
+        seen = _preview(token, found, len(target.having))
+        yield replace(seen, warnings=seen.warnings + unprotected(model.latent, target.name, target.keep))
 
     def slide(
         self, token: str, steps: Sequence[float] = (-3.0, 0.0, 3.0), *, size: int | None = None

@@ -1,0 +1,128 @@
+"""A feature run as somebody watches it: pictures at once, an end when asked, an end when it is good enough."""
+
+import numpy as np
+import pytest
+import torch
+
+from engine.core.errors import Stopped
+from engine.core.events import Done, Progress, result
+from engine.core.joblog import State
+from engine.delta import compose
+from engine.directions.find import unprotected
+from engine.generators.dcgan import Dcgan
+from engine.methods.feature import LEFT, Feature
+from engine.requests import labelled_codes
+from tests.audit_aims import red, tiny
+
+QUICK = {"samples": 60, "check_every": 1, "batch": 4}
+
+
+@pytest.fixture(scope="module")
+def base():
+    return tiny()
+
+
+def asked(base):
+    return labelled_codes(base, red(base))
+
+
+def test_the_first_event_already_shows_labelled_samples_before_and_now(base):
+    first = next(Feature(steps=2, **QUICK).run(base, asked(base)))
+    assert len(first.images) == 12 and first.note
+    for name in ("with-1", "with-4", "without-2"):
+        assert np.array_equal(first.images[f"before-{name}"], first.images[f"after-{name}"]), "nothing is trained yet"
+
+
+def notes_until_stop(base, said, snapshot=None):
+    """Runs until a note begins so, then asks to stop and keep; gives what came after."""
+    run = Feature(steps=3, **QUICK).run(base, asked(base), snapshot)
+    while not next(run).note.startswith(said):
+        pass
+    return run.send(True)
+
+
+@pytest.mark.parametrize(
+    "said", ["looking at random samples", "looking at the labelled samples", "finding what to show instead"]
+)
+def test_stop_and_keep_is_heard_while_the_feature_is_being_found(base, said):
+    with pytest.raises(Stopped, match=f"stopped while {said}: .* nothing to keep"):
+        notes_until_stop(base, said)
+
+
+def test_a_resumed_run_that_is_stopped_while_it_looks_keeps_what_it_had_learnt(base):
+    events = list(Feature(steps=3, snapshot_every=2, **QUICK).run(base, asked(base)))
+    snapshot = next(event for event in events if not isinstance(event, (Progress, Done)))
+    done = notes_until_stop(base, "looking at random samples", snapshot.tensors)
+    (delta,) = done.result
+    w = base.map(base.sample_z(range(3)))
+    assert delta.card.scalars["steps_done"] == 2
+    assert not torch.equal(compose(base, [delta]).synth(w), base.synth(w))
+
+
+def test_a_run_stopped_before_its_first_step_has_not_failed_and_says_why_nothing_is_kept(studio):
+    job = studio.forget("tiny", red(tiny()), "feature", {"samples": 20_000})
+    for _, data in studio.follow(job):
+        if data.get("note", "").startswith("looking at random samples"):
+            studio.stop(job, keep=True)
+            break
+    row = studio.wait(job)
+    assert row.state is State.STOPPED and row.result is None
+    assert "nothing to keep" in row.error
+
+
+# Good enough
+
+
+def test_a_run_ends_when_three_checks_in_a_row_find_no_more_left_than_the_goal(base):
+    method = Feature(steps=60, goal=8.0, lr=1e-3, **QUICK | {"batch": 8, "check_every": 2})
+    events = [event for event in method.run(base, asked(base)) if isinstance(event, Progress) and event.step]
+    left = [event.scalars[LEFT] for event in events if event.images]
+    assert len(events) < 60 and events[-1].step == len(events)
+    assert max(left[-3:]) <= 8 < min(max(left[k : k + 3]) for k in range(len(left) - 3)), left
+
+
+def test_a_run_that_never_meets_its_goal_takes_all_its_steps(base):
+    *_, last, _ = Feature(steps=6, goal=0.0, **QUICK).run(base, asked(base))
+    assert last.step == 6 and last.scalars[LEFT] > 0
+
+
+# Where there is only z
+
+
+@pytest.fixture(scope="module")
+def dcgan():
+    """Random weights, of enough contrast; without a bias its pictures of z and -z would be too much alike."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = Dcgan(z_dim=8, channels=(16, 8, 8)).eval().requires_grad_(False)
+    for layer in model.main:
+        if isinstance(layer, torch.nn.ConvTranspose2d):
+            layer.weight.mul_(3)
+    model.main[1].bias.fill_(0.5)
+    return model
+
+
+def test_a_model_that_has_only_z_forgets_a_feature_and_warns_that_nothing_is_protected(dcgan):
+    request = labelled_codes(dcgan, red(dcgan))
+    method = Feature(steps=40, samples=100, lr=1e-2, checked=16)
+    deltas = result(method.run(dcgan, request))
+
+    def redness(model, codes):
+        picture = model.synth(codes)
+        return (picture[:, 0] - picture[:, 2]).mean()
+
+    had, lacked = (redness(dcgan, part.w) for part in (request.forget, request.retain))
+    assert redness(compose(dcgan, deltas), request.forget.w) < had - 0.3 * (had - lacked)
+    words = result(method.check(dcgan, deltas, request))["words"]
+    assert words[-1].startswith("Nothing is protected") and "“red”" in words[-1]
+
+
+def test_nothing_is_warned_of_where_something_is_protected_or_there_is_a_w(base):
+    assert unprotected("z", "red", ["bright"]) == unprotected("w", "red", []) == []
+    assert unprotected("z", "red", [])
+
+
+def test_the_preview_of_a_model_that_has_only_z_warns_too(studio, base, monkeypatch):
+    monkeypatch.setattr(type(base), "latent", "z")
+    *_, seen = studio.preview_feature("tiny", red(base))
+    assert any(sentence.startswith("Nothing is protected") for sentence in seen.warnings)
