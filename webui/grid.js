@@ -5,7 +5,10 @@ const [count, saved, where, told] = ["count", "saved", "where", "told"].map((nam
 const [undoButton, clearButton, moreButton, acceptButton, backButton, submitButton] =
   ["undo", "clear", "more", "accept", "back", "submit"].map((name) => root.querySelector(`button.${name}`));
 const zoom = root.querySelector(".zoom"), pager = root.querySelector(".turn-page");
-const PAGE = 10, DELAY = 250, AGAIN = 2000, OUTBOX = "lethe-outbox";
+const PAGE = 10, DELAY = 250, AGAIN = 2000;
+const LIMIT = 12000; // ms: the server itself gives up on a busy record after ten seconds, and says so
+// Every tab has a key of its own, so that none empties another's outbox. They sort by the time they were opened.
+const OUTBOX = "lethe-outbox", TAB = `${OUTBOX}:${Date.now()}:${Math.random()}`;
 const WORDS = { 1: "has it", 0: "has it not", u: "undecided", "": "not labelled" };
 
 let items = [], labels = {}, mine = {}, ticks = {}, undone = [], last = 1, here = 0, page = 0, submitted = [];
@@ -21,8 +24,21 @@ const state = (item) => String((ticking() ? ticks[item.id] ?? labels[item.id] : 
 
 function keepOutbox() {
   try {
-    if (Object.keys(outbox).length) localStorage.setItem(OUTBOX, JSON.stringify(outbox));
-    else localStorage.removeItem(OUTBOX);
+    if (Object.keys(outbox).length) localStorage.setItem(TAB, JSON.stringify(outbox));
+    else localStorage.removeItem(TAB);
+  } catch {}
+}
+function adopt() {
+  // What other tabs left behind. One that is still open sends the same again, which changes nothing.
+  try {
+    for (const name of Object.keys(localStorage).filter((name) => name.startsWith(OUTBOX)).sort()) {
+      try {
+        for (const [key, { context, changes }] of Object.entries(JSON.parse(localStorage.getItem(name))))
+          outbox[key] = { context, changes: { ...outbox[key]?.changes, ...changes } };
+      } catch {} // no outbox of ours
+      keepOutbox(); // before it goes there
+      localStorage.removeItem(name);
+    }
   } catch {}
 }
 function post(changes) {
@@ -41,14 +57,15 @@ async function send() {
   busy = true;
   const sent = { ...outbox[key].changes };
   let answer;
+  const silence = new Promise((done) => setTimeout(done, LIMIT));
   try {
-    answer = await server.save({ context: outbox[key].context, changes: Object.values(sent) });
+    answer = await Promise.race([server.save({ context: outbox[key].context, changes: Object.values(sent) }), silence]);
   } catch {
     answer = { error: "the connection is lost." };
   }
   busy = false;
   if (!answer || answer.error || !answer.at) {
-    say(`Not saved: ${answer?.error ?? "no answer."} Trying again …`, "failed");
+    say(`Not saved yet: ${answer?.error ?? "no answer."} Trying again …`, "failed");
     timer = setTimeout(send, AGAIN);
     return;
   }
@@ -342,9 +359,7 @@ function refresh() {
   items = [...next, ...items.slice(next.length)];
   restore();
 }
-try {
-  outbox = JSON.parse(localStorage.getItem(OUTBOX) || "{}");
-} catch {}
+adopt();
 // Names in quotes would become events of the component, so they are keys here.
 watch(Object.keys({ items: 0, context: 0, value: 0, mode: 0, advice: 0, revision: 0 }), refresh);
 refresh();
