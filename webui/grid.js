@@ -11,7 +11,7 @@ const LIMIT = 12000; // ms: the server itself gives up on a busy record after te
 const OUTBOX = "lethe-outbox", TAB = `${OUTBOX}:${Date.now()}:${Math.random()}`;
 const WORDS = { 1: "has it", 0: "has it not", u: "undecided", "": "not labelled" };
 
-let items = [], labels = {}, mine = {}, ticks = {}, undone = [], last = 1, here = 0, page = 0, submitted = [];
+let items = [], labels = {}, mine = {}, ticks = {}, undone = [], last = 1, here = 0, page = 0, made = {};
 let outbox = {}, timer = null, busy = false, dragged = null, anchor = 0, stage = "", news = null;
 
 const ticking = () => props.mode === "tick";
@@ -128,29 +128,38 @@ function tally() {
   }
 }
 
-// Changing. A batch is what one Undo takes back.
+// Changing. One Undo takes back one batch of labels, one tick, or one submitted page with its ticks. A label is written
+// again as it was made: one that was a guess must not come back as an answer.
 
+const drawn = (item) => (item.how === "guess" ? undefined : item.how);
+function remember(batch = []) {
+  const before = batch.map(([item]) => [item, labels[item.id] ?? null, item.id in made ? made[item.id] : item.how]);
+  undone.push({ before, ticked: { ...ticks }, page });
+}
 function set(changes, how) {
   const batch = changes.filter(([item, value]) => (labels[item.id] ?? null) !== value);
   if (!batch.length) return;
-  undone.push(batch.map(([item]) => [item, labels[item.id] ?? null]));
-  write(batch, how);
+  remember(batch);
+  write(batch.map(([item, value]) => [item, value, how ?? drawn(item)]));
 }
-function write(batch, how) {
-  for (const [item, value] of batch) {
+function write(batch) {
+  for (const [item, value, how] of batch) {
     if (value === null) delete labels[item.id];
     else labels[item.id] = value;
     mine[item.id] = value;
+    made[item.id] = how;
     paint(item);
   }
   tally();
-  post(batch.map(([item, value]) => ({ id: item.id, value, how: how ?? item.how, page: item.page ?? null })));
+  if (batch.length) post(batch.map(([item, value, how]) => ({ id: item.id, value, how, page: item.page ?? null })));
 }
 function undo() {
-  const batch = undone.pop();
-  if (!batch) return;
-  if (ticking() && submitted.length) ({ page, ticked: ticks } = submitted.pop());
-  write(batch);
+  let step;
+  do step = undone.pop();
+  while (step && !step.before.length && !ticking()); // ticks are seen on pages alone
+  if (!step) return tally();
+  ({ page, ticked: ticks } = step);
+  write(step.before);
   if (ticking()) build();
 }
 function cycle(item) {
@@ -160,8 +169,11 @@ function cycle(item) {
   set([[item, next]]);
 }
 function tick(item, value) {
+  if (state(item) === String(value)) return;
+  remember();
   ticks[item.id] = value;
   paint(item);
+  tally();
 }
 function give(value) {
   const item = shown()[here];
@@ -189,9 +201,9 @@ function acceptGuesses() {
 function submitPage() {
   const changes = shown().map((item) => [item, state(item) === "u" ? null : state(item) === "1" ? 1 : 0]);
   for (const [item] of changes) item.page = (props.page || 1) + page;
-  const before = undone.length, ticked = { ...ticks };
+  const before = undone.length;
   set(changes);
-  if (undone.length > before) submitted.push({ page, ticked });
+  if (undone.length === before) remember(); // it said what was known already, and Undo turns back to it
   for (const [item] of changes) if (state(item) !== "u") delete ticks[item.id];
   if ((page + 1) * PAGE >= items.length) return trigger("next");
   page += 1;
@@ -337,7 +349,7 @@ function restore() {
 }
 function batch() {
   items = props.items || [];
-  [mine, ticks, undone, submitted, here, anchor, page] = [{}, {}, [], [], 0, 0, 0];
+  [mine, made, ticks, undone, here, anchor, page] = [{}, {}, {}, [], 0, 0, 0];
   const waiting = outbox[JSON.stringify(props.context)]?.changes ?? {};
   for (const [id, change] of Object.entries(waiting)) mine[id] = change.value;
   tell(props);
