@@ -1,9 +1,9 @@
 // Paint first, save later. What the user did lies over whatever the server sends, and stays in an outbox (kept in the
 // browser's storage) until the server has said that it is on disk.
 const root = element.querySelector(".label-grid"), cells = root.querySelector(".cells");
-const [count, saved, where, told] = ["count", "saved", "where", "told"].map((name) => root.querySelector(`.${name}`));
-const [undoButton, clearButton, moreButton, acceptButton, backButton, submitButton] =
-  ["undo", "clear", "more", "accept", "back", "submit"].map((name) => root.querySelector(`button.${name}`));
+const [count, saved, where, told, advised] = ["count", "saved", "where", "told", "advised"].map((name) => root.querySelector(`.${name}`));
+const [undoButton, clearButton, moreButton, acceptButton, doubtButton, backButton, submitButton] =
+  ["undo", "clear", "more", "accept", "doubt", "back", "submit"].map((name) => root.querySelector(`button.${name}`));
 const zoom = root.querySelector(".zoom"), pager = root.querySelector(".turn-page");
 const PAGE = 10, DELAY = 250, AGAIN = 2000;
 const LIMIT = 12000; // ms: the server itself gives up on a busy record after ten seconds, and says so
@@ -112,9 +112,11 @@ function counts() {
   return { having: of(1), lacking: of(0) };
 }
 function tally() {
-  const { having, lacking } = counts(), odd = items.filter(isOdd).length;
-  const words = `${having} with · ${lacking} without · ${items.length - having - lacking} left`;
-  count.textContent = odd ? `${words} · ${odd === 1 ? "1 label looks" : `${odd} labels look`} odd, check` : words;
+  const { having, lacking } = counts(), odd = props.advice?.odd?.length ?? 0;
+  count.textContent = `${having} with · ${lacking} without · ${items.length - having - lacking} left`;
+  doubtButton.hidden = !odd;
+  doubtButton.textContent = odd === 1 ? "1 label looks odd: check it" : `${odd} labels look odd: check them`;
+  advised.textContent = props.advice?.note ?? "";
   undoButton.disabled = !undone.length;
   const guesses = items.filter((item) => guessOf(item) !== null && state(item) === "").length;
   acceptButton.hidden = !guesses || ticking();
@@ -329,6 +331,7 @@ undoButton.addEventListener("click", undo);
 clearButton.addEventListener("click", () => set(items.map((item) => [item, null])));
 moreButton.addEventListener("click", () => trigger("next"));
 acceptButton.addEventListener("click", acceptGuesses);
+doubtButton.addEventListener("click", () => trigger("doubt", { odd: props.advice.odd }));
 backButton.addEventListener("click", () => {
   if (page > 0) page -= 1;
   build();

@@ -1,11 +1,11 @@
 """The one door: page, command line and scripts ask here, in plain values, and get plain values back.
 
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
-that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
-after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
-`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased), `versions` (two of a
-model at the same codes), `parcels` (runs as zips), `audits` (attacks on what was erased, with `subjects`: which
-erasures there are to attack).
+that were), `kept` (erasures that are applied or not), `labelling` (labels, and what they tell), `features` (what an
+erasure would do), `blindcheck` (what people see of it), `classroom` (classifiers and their data), `deposits` (classes
+that leave a classifier and return), `tasks` (classifiers that learn tasks one by one), `portraits` (a person before
+they are erased), `versions` (two of a model at the same codes), `parcels` (runs as zips), `audits` (attacks on what was
+erased, with `subjects`: which erasures there are to attack).
 """
 
 import os

@@ -1,9 +1,8 @@
-"""Features: what to label next, what a direction would do, labels as files, and the check by people."""
+"""Features: what a direction would do, and the check by people."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 from torch import nn
 
 from engine import device as devices
-from engine import labelfile
 from engine.core.errors import UserError
 from engine.core.events import Progress
 from engine.core.joblog import JobLog
@@ -19,12 +17,8 @@ from engine.core.knobs import build
 from engine.core.labelbook import LabelBook
 from engine.core.targets import Labels
 from engine.delta import compose
-from engine.directions.active import Probe, is_enough, odd_labels, sure_guesses, useful_first
 from engine.directions.find import warnings
-from engine.directions.fits import area_under_curve, held_out_scores, logistic
-from engine.directions.labelled import Labelled, shortage
 from engine.directions.sight import Eye
-from engine.directions.space import Space
 from engine.directions.study import Study, study
 from engine.evaluation.human import Pair, blind, tally
 from engine.files import atomic
@@ -32,8 +26,9 @@ from engine.methods.feature import Feature
 from engine.models import Models, to_pixels
 from engine.requests import labelled_codes
 from engine.store import Store
-from engine.studio.desk import Desk, Place
+from engine.studio.desk import Place
 from engine.studio.forgetting import LOCAL
+from engine.studio.labelling import Labelling
 
 PREVIEW_SAMPLES = 200  # random ones behind a preview; a run looks at more
 BINS = 40
@@ -56,18 +51,7 @@ class FeaturePreview:
     warnings: list[str]
 
 
-@dataclass(frozen=True)
-class Advice:
-    """What helps a labeller now. While labels are too few, `missing` says what is wanted and the rest is empty."""
-
-    missing: str
-    order: list[int]  # seeds, the most useful first
-    guesses: dict[int, int]  # seed to 1 or 0, where the probe is sure
-    odd: list[int]  # labelled seeds that look wrong, the worst first
-    auc: float = float("nan")
-
-
-class Features:
+class Features(Labelling):
     """The part of the Studio that knows features."""
 
     store: Store
@@ -111,76 +95,6 @@ class Features:
             eye = Eye(size or _side(model, 128), devices.quick_type(self.device))
             shown = np.concatenate([to_pixels(eye.pictures(model, part)[1]) for part in codes.split(9)])
         return [list(row) for row in shown.reshape(len(seeds), len(steps), *shown.shape[1:])]
-
-    def advise(
-        self,
-        base: str,
-        feature: str,
-        seeds: Sequence[int],
-        *,
-        psi: float = 1.0,
-        deltas: Sequence[str] = (),
-        owner: str = LOCAL,
-    ) -> Advice:
-        """Which of these seeds to label next, what the probe would answer, and which labels it doubts."""
-        target = self.labels.target(owner, base, feature, psi)
-        missing = shortage(len(target.having), len(target.lacking))
-        if missing:
-            return Advice(missing, list(seeds), {}, [])
-        known, left = (
-            [*target.having, *target.lacking],
-            [s for s in seeds if s not in {*target.having, *target.lacking}],
-        )
-        model, place = self.models.with_deltas(base, deltas), Place(base, tuple(deltas), psi)
-        looks = self._desk.looks(place, model, self._eye(model), [*known, *left])
-        space, p = Space.of(looks, ball=True), len(target.having)
-        picked = torch.tensor([seed in set(target.chosen) for seed in known])
-        labelled = Labelled(feature, looks[:p], looks[p : len(known)], picked.to(looks.device))
-        probe, fresh = Probe.fit(labelled, space), looks[len(known) :]
-        return Advice(
-            missing="",
-            order=[left[k] for k in useful_first(probe, fresh)],
-            guesses={left[k]: answer for k, answer in sure_guesses(probe, fresh).items()},
-            odd=[known[k] for k in odd_labels(labelled, space)],
-            auc=_separation(labelled, space),
-        )
-
-    def enough_labels(self, history: Sequence[float]) -> bool:
-        """Whether labelling may stop: the AUC after each page is good and steady."""
-        return is_enough(list(history))
-
-    # Labels as files
-
-    def labels_text(self, base: str, feature: str, kind: str = "json", *, psi: float = 1.0, owner: str = LOCAL) -> str:
-        """A file's content, bound to the base's weights."""
-        exported = self.labels.export(owner, base, feature)
-        if not exported["labels"]:
-            known = ", ".join(self.labels.features(owner, base)) or "none yet"
-            raise UserError(f"there are no labels of “{feature}” on {base}; labelled features: {known}")
-        return labelfile.write(exported, self._binding(base, psi), kind)
-
-    def take_labels(self, text: str, *, owner: str = LOCAL) -> tuple[str, str, float]:
-        """Stores a file's labels and gives base, feature and truncation; labels of other weights are refused."""
-        found = labelfile.read(text)
-        labelfile.check_binding(found, self._binding(str(found.get("base", "")), float(found.get("psi", 1.0))))
-        return str(found["base"]), self.labels.load(owner, found), float(found["psi"])
-
-    def labelled_target(
-        self, text: str, *, also: Sequence[str] = (), protect: Sequence[str] = (), owner: str = LOCAL
-    ) -> tuple[str, Labels]:
-        """The base and the feature of a file of labels, to be forgotten together with those of `also`, while those of
-        `protect` stay. All must be of one base."""
-        taken = [self.take_labels(one, owner=owner) for one in (text, *also, *protect)]
-        base = taken[0][0]
-        if other := next((f"“{feature}” of {here}" for here, feature, _ in taken if here != base), None):
-            raise UserError(f"these are labels of {other}, the first ones of {base}; use labels of one model")
-        first, *more = (self.labels.target(owner, base, feature, psi) for _, feature, psi in taken)
-        return base, replace(first, also=tuple(more[: len(also)]), keep=tuple(more[len(also) :]))
-
-    def _binding(self, base: str, psi: float) -> labelfile.Binding:
-        model = self.models.base(base)
-        shape = (model.num_ws, model.w_dim)
-        return labelfile.Binding(base, self.models.fingerprint(base), model.latent, shape, psi)
 
     # The check by people
 
@@ -227,13 +141,6 @@ class Features:
         self.log.set_result(job, {**(row.result or {}), "people": result})
         return result
 
-    def _eye(self, model: nn.Module) -> Eye:
-        return Eye(model.sizes[0], devices.quick_type(self.device))
-
-    @cached_property
-    def _desk(self) -> Desk:
-        return Desk()
-
 
 def _preview(token: str, found: Study, having: int) -> FeaturePreview:
     sight, direction = found.sights[0], found.directions[0]
@@ -247,13 +154,6 @@ def _preview(token: str, found: Study, having: int) -> FeaturePreview:
     return FeaturePreview(
         token, sight.name, sight.auc, found.share, edges.tolist(), *counts, sight.gate, sight.clear, said
     )
-
-
-def _separation(labelled: Labelled, space: Space) -> float:
-    random = labelled.random
-    if shortage(len(random.having), len(random.lacking)):
-        return float("nan")
-    return area_under_curve(held_out_scores(random, space, logistic), random.truth)
 
 
 def _side(model: nn.Module, wanted: int) -> int:
