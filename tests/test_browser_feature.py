@@ -127,9 +127,9 @@ def test_the_blind_check_stores_every_answer(page, server):
     expect(page.locator("[data-state=done]")).to_be_visible(timeout=120_000)
     page.get_by_role("button", name="Start the blind check").click()
     for number in range(3):
-        expect(page.locator("#people-check")).to_contain_text(f"{number} of 44 answered")
+        expect(page.locator("#people-check")).to_contain_text(f"{number} of 100 answered")
         page.get_by_role("button", name="Neither").click()
-    expect(page.locator("#people-check")).to_contain_text("3 of 44 answered")
+    expect(page.locator("#people-check")).to_contain_text("3 of 100 answered")
     job = page.locator("[data-job]").first.get_attribute("data-job")
     stored = json.loads((server.data / "runs" / job / "people.json").read_text())
     assert stored["answers"] == {"0": "neither", "1": "neither", "2": "neither"}

@@ -337,6 +337,30 @@ def test_a_preview_says_what_would_change_and_slides_six_samples(studio, red):
         studio.slide("old")
 
 
+@pytest.mark.parametrize("knobs", [{"direction": "mean"}, {"direction": "logistic"}, Feature.presets["As published"]])
+def test_a_preview_without_the_probe_is_that_of_the_direction(studio, tiny, red, knobs):
+    *_, probe = studio.preview_feature("tiny", red)
+    *_, seen = studio.preview_feature("tiny", red, knobs=knobs)
+    method = Feature(**{**knobs, "samples": 200})
+    found = ended(study(tiny, labelled_codes(tiny, red), method.search, Eye(8))).directions[0]
+    assert seen.auc == pytest.approx(found.auc) and seen.auc != probe.auc
+    assert seen.gate == pytest.approx(found.gate / found.sigma) and seen.land == pytest.approx(found.land / found.sigma)
+    share = (found.scores(tiny.map(tiny.sample_z(range(4000)))[:, 0]) >= found.gate).float().mean().item()
+    assert seen.share == pytest.approx(share, abs=0.1)
+    high = sum(n for n, edge in zip(seen.random, seen.edges, strict=False) if edge >= seen.gate)
+    assert high / 200 == pytest.approx(seen.share, abs=0.06)  # the histogram is of the same scores
+
+
+def test_a_formula_that_protects_nothing_says_so_before_it_is_used(studio, red):
+    published = dict(Feature.presets["As published"])
+    said = studio.feature_caveats(["bright"], published)
+    assert "protects nothing: “bright” may change" in said[0]
+    assert studio.feature_caveats([], published) == [] and studio.feature_caveats(["bright"], {}) == []
+    both = Labels("red", red.having, red.lacking, keep=(Labels("bright", red.lacking, red.having),))
+    *_, seen = studio.preview_feature("tiny", both, knobs=published)
+    assert seen.warnings[0] == said[0]
+
+
 def label_red(studio, red):
     """Stores the labels of 120 samples."""
     labels = dict.fromkeys(red.having, 1) | dict.fromkeys(red.lacking, 0)
@@ -386,11 +410,24 @@ def test_a_whole_run_checks_itself_and_people_can_check_it_too(studio, red):
     job = studio.forget("tiny", red, "feature", {"steps": 3, "samples": 60, "check_every": 1})
     row = studio.wait(job)
     assert row.error is None and row.result["verdict"]["words"] and "unaffected" in row.result["verdict"]
-    pairs = studio.human_check(job, count=10)
+    pairs = studio.human_check(job)
     left, right = studio.human_pair(job, pairs[0])
     assert left.shape == right.shape == (16, 16, 3)
-    counted = studio.answer_human_check(job, {pair.number: "neither" for pair in studio.human_check(job)[:4]})
+    counted = studio.answer_human_check(job, {pair.number: "neither" for pair in pairs[:4]})
     assert counted["answered"] == 4 and studio.run(job).result["people"] == counted
+    assert studio.human_check(job) == pairs  # more answers do not change the questions
+    assert studio.human_answers(job) == {pair.number: "neither" for pair in pairs[:4]}
+
+
+@pytest.mark.parametrize("direction", ["probe", "mean"])
+def test_people_are_asked_about_a_hundred_fresh_samples_half_of_which_showed_it(studio, red, direction):
+    knobs = {"steps": 1, "samples": 60, "check_every": 1, "direction": direction}
+    job = studio.forget("tiny", red, "feature", knobs)
+    assert studio.wait(job).error is None
+    asked = [pair.seed for pair in studio.human_check(job)]
+    assert len(set(asked)) == 100 and not set(asked) & {*red.having, *red.lacking}
+    level, limit = is_red(Tiny(), asked), torch.quantile(is_red(Tiny(), range(120)), 0.75)
+    assert 35 <= int((level >= limit).sum()) <= 65
 
 
 # End to end on a small VAE

@@ -5,11 +5,13 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
+from engine.core.errors import UserError
 from engine.core.labelbook import Counts
 from engine.directions.labelled import shortage
 from engine.studio import Studio
-from webui.feature import batches
+from webui.feature import batches, files
 from webui.feature.check import cards
+from webui.feature.preview import drawn
 from webui.feature.progress import quality, short_of, told
 from webui.pages.feature import FeaturePage
 
@@ -153,3 +155,46 @@ def test_odd_labels_of_all_batches_are_counted_and_shown_and_labelling_goes_on_w
     visit.see(visit.page.doubted("red", visit.batch, asked, visit.request))
     visit.see(visit.page.following("red", visit.batch, "grid", visit.request))
     assert visit.batch.number == 1 and len(visit.batch.seeds) == 120
+
+
+# What is asked for
+
+
+def test_preview_and_run_ask_for_the_settings_of_the_form(visit, monkeypatch):
+    label(visit)
+    page, told = visit.page, []
+    data = {page.feature: "red", page.keep: [], page.also: []}
+    data |= {part: page.form.fields[name].default for name, part in page.form.parts.items()}
+    data[page.form.parts["direction"]] = "mean"
+    target, knobs = page.asked(data, "ann")
+    assert target.name == "red" and knobs["direction"] == "mean"
+    monkeypatch.setattr(visit.studio, "forget", lambda base, target, method, knobs, **_: told.append(knobs) or "job")
+    page.begin(data, "ann")
+    assert told == [knobs]
+
+
+def test_a_run_that_would_drop_what_is_to_be_protected_is_told_about_on_the_page(visit):
+    page = visit.page
+    data = {page.keep: ["young"], page.form.parts["direction"]: "mean", page.form.parts["move"]: "printed"}
+    assert "“young” may change" in str(page.warn(data)[page.caveat])
+    assert page.warn({**data, page.keep: []})[page.caveat] == []
+    assert page.warn({**data, page.form.parts["move"]: "halfway"})[page.caveat] == []
+
+
+def test_a_warning_of_the_preview_ends_with_one_full_stop():
+    found = SimpleNamespace(
+        share=0.1, auc=0.7, warnings=["Label more samples."], edges=[0.0, 1.0, 2.0], gate=1.0, land=0.5,
+        random=[3, 1], having=[0, 1], lacking=[1, 0],
+    )  # fmt: skip
+    assert "Label more samples.'" in str(drawn(found))
+
+
+def test_a_file_of_another_model_or_truncation_leaves_nothing_behind(visit):
+    label(visit, 4)
+    text = visit.studio.labels_text("tiny", "red", owner="ann", psi=0.7)
+    with pytest.raises(UserError, match=r"truncation 0.7"):
+        files.taken(visit.studio, text.encode(), 1.0, "bob")
+    visit.studio.first_base = "ffhq"
+    with pytest.raises(UserError, match="--base tiny"):
+        files.taken(visit.studio, visit.studio.labels_text("tiny", "red", owner="ann").encode(), 1.0, "bob")
+    assert visit.studio.labels.features("bob", "tiny") == {}

@@ -23,6 +23,7 @@ from engine.core.labelbook import LabelBook
 from engine.models import Models
 from engine.store import Store
 from engine.studio.audits import Audits
+from engine.studio.blindcheck import BlindCheck
 from engine.studio.classroom import READY, DataInfo, NetworkInfo
 from engine.studio.deposits import Deposits
 from engine.studio.features import Features
@@ -53,7 +54,9 @@ __all__ = [
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits, Versions, Parcels, Audits):
+class Studio(
+    Shelf, Forgetting, Record, Kept, Features, BlindCheck, Deposits, Tasks, Portraits, Versions, Parcels, Audits
+):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:

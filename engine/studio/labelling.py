@@ -175,3 +175,8 @@ class Labelling:
     @cached_property
     def _desk(self) -> Desk:
         return Desk()
+
+
+def side_of(model: nn.Module, wanted: int) -> int:
+    """The largest side up to `wanted` that the model makes, else its smallest."""
+    return max([side for side in model.sizes if side <= wanted], default=model.sizes[0])

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import gradio as gr
 
@@ -32,6 +33,7 @@ from webui.view import Node, View, h
 METHOD = "feature"
 START = "Balanced"
 PORTION = 12  # samples that are shown as soon as they are drawn
+CAVEATS = ("direction", "move")  # settings that decide whether anything can be protected
 PSI = 1.0  # thresholds must come from random latents, so nothing is truncated
 LEAD = "Name it, then say which samples show it. Ten with and ten without are enough to begin."
 MODES = [("Label each sample", "grid"), ("Pages of ten: tick those that have it", "tick")]
@@ -68,6 +70,7 @@ class FeaturePage:
             self.also = gr.Dropdown([], multiselect=True, label="Erase together", info="Further features of yours.")
             method = studio.method(METHOD)
             self.form = Form(method, method.presets, start=START)
+        self.caveat = View(elem_id="caveat")
         self.preview = Preview(studio)
         self.erase = gr.Button("Erase", variant="primary", interactive=False, elem_classes=["run"])
         self.panel = JobPanel(studio, belongs=of_this_page)
@@ -84,7 +87,10 @@ class FeaturePage:
         target = {self.feature, self.keep, self.also}
         self.panel.watch(demo, locks=[self.erase], parts=parts, look=self.look)
         self.panel.starts(self.erase.click, self.begin, {*target, *self.form.inputs})
-        self.preview.bind(self.target, target)
+        self.preview.bind(self.asked, {*target, *self.form.inputs})
+        decisive = [self.keep, *(self.form.parts[name] for name in CAVEATS)]
+        for part in decisive:
+            bind(part.change, said(self.caveat)(self.warn), set(decisive), self.caveat, trigger_mode="always_last")
         self.people.bind()
         again = [self.feature, self.batch, self.mode]
         loaded = bind(demo.load, said_here(self.load), self.mode, [self.earlier, self.keep, self.also, *shown])
@@ -221,9 +227,17 @@ class FeaturePage:
         others = {part: tuple(labels(name) for name in data[part] or ()) for part in (self.also, self.keep)}
         return replace(labels(data[self.feature]), also=others[self.also], keep=others[self.keep])
 
+    def asked(self, data: dict, owner: str) -> tuple[Labels, dict[str, Any]]:
+        return self.target(data, owner), self.form.read(data)
+
+    def warn(self, data: dict) -> dict:
+        """What the settings leave undone, said before anything is begun."""
+        knobs = {name: data[self.form.parts[name]] for name in CAVEATS}
+        found = self.studio.feature_caveats(data[self.keep] or (), knobs)
+        return {self.caveat: [h("div", h("p", text), cls="note") for text in found]}
+
     def begin(self, data: dict, owner: str) -> str:
-        base, target = self.studio.default_base(), self.target(data, owner)
-        knobs = self.form.read(data)
+        base, (target, knobs) = self.studio.default_base(), self.asked(data, owner)
         return self.studio.forget(base, target, METHOD, knobs, owner=owner, deltas=self.studio.active(base))
 
     def look(self, row: Row, owner: str) -> dict:
