@@ -79,7 +79,7 @@ def test_labels_of_picked_samples_do_not_count_towards_ten_and_ten_and_the_page_
 
 def test_the_quality_of_the_labels_is_said_in_words():
     assert quality(float("nan"), False) == ""
-    assert "in 81 % of pairs. Label on" in quality(0.81, False).replace("81%", "81 %")
+    assert "in 81 % of pairs. Label on" in quality(0.81, False)
     assert "a page or two more" in quality(0.95, False) and "labelled enough" in quality(0.95, True)
 
 

@@ -34,7 +34,7 @@ def quality(auc: float, enough: bool) -> str:
     """How well labels drawn at random are foretold by a probe that had not seen them."""
     if math.isnan(auc):
         return ""
-    found = f"From the other labels, a probe tells a sample with it from one without in {auc:.0%} of pairs."
+    found = f"From the other labels, a probe tells a sample with it from one without in {100 * auc:.0f} % of pairs."
     if enough:
         return f"{found} That is good and steady: you have labelled enough."
     if auc >= 0.9:
