@@ -70,7 +70,8 @@ def _head(found: dict[str, Any]) -> dict[str, Any]:
 
 def _label(row: Mapping[str, str]) -> dict[str, Any]:
     page = int(row["page"]) if row["page"] else None
-    return {"seed": int(row["seed"]), "value": int(row["label"]), "how": row["drawn"], "page": page}
+    made = {"t": float(row["time"])} if row.get("time") else {}
+    return {"seed": int(row["seed"]), "value": int(row["label"]), "how": row["drawn"], "page": page, **made}
 
 
 def check_binding(found: Mapping[str, Any], here: Binding) -> None:

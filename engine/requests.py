@@ -64,6 +64,11 @@ def _joined(people: Sequence[Request]) -> dict[str, torch.Tensor]:
 def labelled_codes(base: nn.Module, labels: Labels) -> Request:
     """The codes of the labelled seeds; further features and ones to protect go to `extra` (see engine.directions)."""
     psi, extra = labels.psi, {"psi": torch.tensor(labels.psi)}
+    if other := next((one for one in (*labels.also, *labels.keep) if one.psi != psi), None):
+        raise UserError(
+            f"“{labels.name}” was labelled at truncation {psi:g} and “{other.name}” at {other.psi:g}: a run draws its "
+            "samples at one, so label both alike"
+        )
     for kind, features in (("also", labels.also), ("keep", labels.keep)):
         for feature in features:
             for side, w in _sides(base, feature, psi).items():

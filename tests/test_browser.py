@@ -256,6 +256,33 @@ def test_pages_of_ten_take_what_is_not_ticked_as_without(page, server):
     expect(cells.nth(0)).to_have_attribute("data-l", "1")
 
 
+def test_undo_takes_back_a_tick_and_then_the_page_before_it(page, server):
+    cells = show_samples(page, server.url, "unticked")
+    page.get_by_text("Pages of ten").click()
+    expect(cells).to_have_count(10)
+    count, where, undo = page.locator("#labels .count"), page.locator("#labels .where"), page.locator("#labels .undo")
+    expect(undo).to_be_disabled()
+    cells.nth(1).click()
+    page.keyboard.press("Enter")
+    expect(count).to_have_text("1 with · 9 without · 110 left")
+    cells.nth(3).click()
+    cells.nth(4).click()
+    expect(cells.nth(4)).to_have_attribute("data-l", "1")
+    undo.click()
+    expect(cells.nth(4)).to_have_attribute("data-l", "")
+    expect(cells.nth(3)).to_have_attribute("data-l", "1")
+    expect(where).to_have_text("Page 2 of 12")
+    expect(count).to_have_text("1 with · 9 without · 110 left")
+    undo.click()
+    undo.click()
+    expect(where).to_have_text("Page 1 of 12")
+    expect(count).to_have_text("0 with · 0 without · 120 left")
+    expect(cells.nth(1)).to_have_attribute("data-l", "1")
+    undo.click()
+    expect(cells.nth(1)).to_have_attribute("data-l", "")
+    expect(undo).to_be_disabled()
+
+
 def test_erase_waits_for_ten_and_ten_and_the_keyboard_alone_gets_there(page, server):
     go(page, server.url, "feature")
     page.locator("#feature-name").locator("input, textarea").focus()

@@ -75,6 +75,30 @@ def test_a_feature_is_labelled_previewed_erased_checked_and_kept(page, server):
     page.get_by_role("button", name="Delete for good?").first.click()
 
 
+def test_odd_labels_are_counted_shown_and_left_again_and_the_next_batch_is_marked(page, server):
+    label_red(page, server.url, "odd", 60)
+    expect(page.locator("#labels .advised")).to_contain_text("of pairs")
+    cells, doubt = page.locator("#labels .cell"), page.locator("#labels .doubt")
+    wrong = page.locator("#labels .cell[data-l='1']").first.get_attribute("aria-label").split(",")[0]
+    page.get_by_role("button", name=f"{wrong},").focus()
+    page.keyboard.press("n")
+    expect(page.locator("#labels .saved")).to_contain_text("Saved")
+    expect(doubt).to_be_visible()
+    page.get_by_role("button", name="Next batch").click()
+    expect(page.get_by_text("Most of these were picked")).to_be_visible()
+    expect(cells).to_have_count(120)
+    expect(page.locator("#labels .cell.guess").first).to_be_visible()
+    expect(doubt).to_be_visible()  # its labels are of the batch before
+    number = int(doubt.inner_text().split()[0])
+    doubt.click()
+    expect(cells).to_have_count(number)
+    expect(page.get_by_text("Are these labels of “odd” right?")).to_be_visible()
+    expect(page.locator("#labels .cell:not([data-l=''])")).to_have_count(number)
+    page.get_by_role("button", name="Next batch").click()
+    expect(cells).to_have_count(120)
+    expect(page.get_by_text("Which of these show “odd”?")).to_be_visible()
+
+
 def test_labels_leave_and_return_as_a_file(page, server, tmp_path):
     having, lacking = label_red(page, server.url, "file", 24)
     with page.expect_download() as download:
@@ -103,9 +127,9 @@ def test_the_blind_check_stores_every_answer(page, server):
     expect(page.locator("[data-state=done]")).to_be_visible(timeout=120_000)
     page.get_by_role("button", name="Start the blind check").click()
     for number in range(3):
-        expect(page.locator("#people-check")).to_contain_text(f"{number} of 44 answered")
+        expect(page.locator("#people-check")).to_contain_text(f"{number} of 100 answered")
         page.get_by_role("button", name="Neither").click()
-    expect(page.locator("#people-check")).to_contain_text("3 of 44 answered")
+    expect(page.locator("#people-check")).to_contain_text("3 of 100 answered")
     job = page.locator("[data-job]").first.get_attribute("data-job")
     stored = json.loads((server.data / "runs" / job / "people.json").read_text())
     assert stored["answers"] == {"0": "neither", "1": "neither", "2": "neither"}

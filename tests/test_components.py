@@ -106,6 +106,7 @@ def opened(browser, stage):
     with open_page(browser, stage.url) as page:
         page.goto(stage.url)
         expect(page.locator("#labels .cell")).to_have_count(10)
+        stage.failures, stage.opened = 0, page.context
         yield page
 
 
@@ -153,6 +154,43 @@ def test_labels_that_were_not_saved_survive_a_reload(opened, stage):
     assert stage.saved[-1]["changes"][0] | {"page": None} == {"id": "3", "value": 1, "page": None}
 
 
+def test_two_tabs_label_and_neither_loses_what_the_other_could_not_save(opened, stage):
+    stage.failures = 1000
+    saved = "#labels .saved"
+    cell(opened, 3).click()
+    expect(opened.locator(saved)).to_have_attribute("data-tone", "failed")
+    other = opened.context.new_page()
+    other.route("**/component_server/**", lambda route: route.abort())  # it adopts what it finds, and cannot send it
+    other.goto(stage.url)
+    cell(other, 6).click()
+    expect(other.locator(saved)).to_have_attribute("data-tone", "failed")
+    cell(opened, 4).click()
+    stage.failures = 0
+    expect(opened.locator(saved)).to_have_text("Saved 12:03")
+    stage.failures = 1000
+    cell(opened, 5).click()
+    expect(opened.locator(saved)).to_have_attribute("data-tone", "failed")
+    for page in (opened, other):  # both tabs die, one after another
+        page.close(run_before_unload=False)
+    stage.failures, third = 0, stage.opened.new_page()
+    third.goto(stage.url)
+    expect(third.locator(saved)).to_have_text("Saved 12:03")
+    kept = {change["id"]: change["value"] for data in stage.saved for change in data["changes"]}
+    assert kept == {"3": 1, "4": 1, "5": 1, "6": 1}
+    assert third.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('lethe-outbox'))") == []
+
+
+def test_a_save_that_is_never_answered_is_not_saved_yet_and_is_tried_again(opened, stage):
+    held = []
+    opened.route("**/component_server/**", lambda route: route.continue_() if held else held.append(route))
+    cell(opened, 2).click()
+    saved = opened.locator("#labels .saved")
+    expect(saved).to_contain_text("Not saved yet")
+    expect(saved).to_have_text("Saved 12:03")
+    assert [change["id"] for data in stage.saved for change in data["changes"]] == ["2"]
+    held[0].abort()
+
+
 def test_a_label_changed_while_it_is_being_saved_is_saved_again(opened, stage):
     for _ in range(3):
         cell(opened, 5).click()
@@ -171,7 +209,12 @@ def test_guesses_are_dotted_until_enter_confirms_them(opened, stage):
     expect(opened.locator("#labels .cell.guess")).to_have_count(0)
     expect(opened.locator("#labels .count")).to_have_text("6 with · 4 without · 0 left")
     until(opened, lambda: sum(change.get("how") == "guess" for data in stage.saved for change in data["changes"]) == 9)
-    opened.keyboard.press("Backspace")
+    opened.get_by_role("button", name="Clear all").click()
+    opened.get_by_role("button", name="Undo").click()
+    expect(opened.locator("#labels .count")).to_have_text("6 with · 4 without · 0 left")
+    as_before = {"0": None} | dict.fromkeys("123456789", "guess")  # taken back, a guess is still one
+    until(opened, lambda: {c["id"]: c.get("how") for c in stage.saved[-1]["changes"]} == as_before)
+    opened.get_by_role("button", name="Undo").click()
     expect(opened.locator("#labels .count")).to_have_text("1 with · 0 without · 9 left")
 
 

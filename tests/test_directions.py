@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.core.errors import UserError
 from engine.directions import Labelled, Space, edit, find, find_all, sight, survey
-from engine.directions.active import Probe, is_enough, odd_labels, smart_page, sure_guesses, useful_first
+from engine.directions.active import Probe, is_enough, odd_labels, smart_pages, sure_guesses, useful_first
 from engine.directions.direction import Direction
 from engine.directions.find import THRESHOLDS, thresholds, warnings
 from engine.directions.fits import (
@@ -289,12 +289,25 @@ def test_the_probe_learns_orders_and_points_at_wrong_labels(space):
     assert len(labels.having) in odd_labels(wrong, space)[:3]
 
 
-def test_a_smart_page_keeps_random_samples_and_repeats_none(space):
+def test_every_smart_page_has_random_samples_and_none_is_shown_twice(space):
     probe = Probe.fit(label(space.codes[:300], axis(0)), space)
-    page = smart_page(probe, space.codes[300:800], 10, seed=4)
-    assert len({index for index, _ in page}) == 10
-    assert sum(not chosen for _, chosen in page) >= 2
-    assert page == smart_page(probe, space.codes[300:800], 10, seed=4)
+    pool = space.codes[300:800]
+    shown = smart_pages(probe, pool, 60, seed=4)
+    assert len({index for index, _ in shown}) == len(shown) == 60
+    assert all(sum(not chosen for _, chosen in shown[k : k + 10]) == 2 for k in range(0, 60, 10))
+    assert shown == smart_pages(probe, pool, 60, seed=4)
+    guesses = probe.guess(pool)
+    picked = guesses[[index for index, chosen in shown if chosen]]
+    assert picked.mean() > guesses.mean() + 0.2
+
+
+def test_which_samples_are_random_does_not_depend_on_the_probe(space):
+    pool = space.codes[300:800]
+    drawn = []
+    for truth in (axis(0), axis(1)):
+        shown = smart_pages(Probe.fit(label(space.codes[:300], truth), space), pool, 60, seed=4)
+        drawn.append({index for index, chosen in shown if not chosen})
+    assert drawn[0] == drawn[1] and len(drawn[0]) == 12
 
 
 def test_enough_is_a_good_and_steady_score():

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 
 import pytest
 import torch
@@ -306,8 +307,10 @@ def test_unticked_samples_of_a_submitted_page_are_without_and_undo_brings_the_co
 def test_labels_travel_by_file_and_are_refused_on_other_weights(studio, kind):
     studio.labels.set_many("local", "tiny", "red", {3: 1, 4: 0}, page=1)
     studio.labels.set_many("local", "tiny", "red", {9: 1}, how="chosen")
-    text = studio.labels_text("tiny", "red", kind, psi=0.8)
-    assert studio.take_labels(text, owner="bob") == ("tiny", "red", 0.8)
+    text = studio.labels_text("tiny", "red", kind)
+    assert studio.take_labels(text, owner="bob") == ("tiny", "red")
+    assert studio.labels.get("bob", "tiny", "red") == studio.labels.get("local", "tiny", "red")  # times, too
+    assert studio.labelled_target(text) == ("tiny", studio.labels.target("local", "tiny", "red"))
     assert studio.labels.target("bob", "tiny", "red") == studio.labels.target("local", "tiny", "red")
     other = text.replace(studio.models.fingerprint("tiny"), "0123456789abcdef")
     with pytest.raises(Mismatch, match="other pictures"):
@@ -317,6 +320,24 @@ def test_labels_travel_by_file_and_are_refused_on_other_weights(studio, kind):
             studio.take_labels(broken)
     with pytest.raises(UserError, match="json or csv"):
         labelfile.write({"labels": []}, studio._binding("tiny", 1.0), "xml")
+
+
+def test_labels_of_another_truncation_or_model_are_refused_and_nothing_of_them_is_stored(studio):
+    studio.labels.set_many("local", "tiny", "red", {3: 1, 4: 0})
+    text = studio.labels_text("tiny", "red", psi=0.8)
+    with pytest.raises(Mismatch, match=r"truncation 0.8; here they are drawn at 1.*erase-feature"):
+        studio.take_labels(text, owner="bob")
+    with pytest.raises(Mismatch, match="--base tiny"):
+        studio.take_labels(studio.labels_text("tiny", "red"), base="ffhq", owner="bob")
+    assert studio.labels.features("bob", "tiny") == {}
+    base, target = studio.labelled_target(text)  # a run of its own can draw at that truncation
+    assert (base, target.psi, target.having) == ("tiny", 0.8, (3,))
+
+
+def test_features_labelled_at_different_truncations_are_not_mixed_in_one_run(tiny, red):
+    other = Labels("bright", red.having, red.lacking, psi=0.5)
+    with pytest.raises(UserError, match=r"“red” was labelled at truncation 1 and “bright” at 0.5"):
+        labelled_codes(tiny, Labels("red", red.having, red.lacking, keep=(other,)))
 
 
 # The studio
@@ -335,29 +356,97 @@ def test_a_preview_says_what_would_change_and_slides_six_samples(studio, red):
         studio.slide("old")
 
 
-def test_advice_orders_guesses_and_doubts_once_there_are_labels(studio, red):
-    assert "10 more with" in studio.advise("tiny", "red", range(5)).missing
+@pytest.mark.parametrize("knobs", [{"direction": "mean"}, {"direction": "logistic"}, Feature.presets["As published"]])
+def test_a_preview_without_the_probe_is_that_of_the_direction(studio, tiny, red, knobs):
+    *_, probe = studio.preview_feature("tiny", red)
+    *_, seen = studio.preview_feature("tiny", red, knobs=knobs)
+    method = Feature(**{**knobs, "samples": 200})
+    found = ended(study(tiny, labelled_codes(tiny, red), method.search, Eye(8))).directions[0]
+    assert seen.auc == pytest.approx(found.auc) and seen.auc != probe.auc
+    assert seen.gate == pytest.approx(found.gate / found.sigma) and seen.land == pytest.approx(found.land / found.sigma)
+    share = (found.scores(tiny.map(tiny.sample_z(range(4000)))[:, 0]) >= found.gate).float().mean().item()
+    assert seen.share == pytest.approx(share, abs=0.1)
+    high = sum(n for n, edge in zip(seen.random, seen.edges, strict=False) if edge >= seen.gate)
+    assert high / 200 == pytest.approx(seen.share, abs=0.06)  # the histogram is of the same scores
+
+
+def test_a_formula_that_protects_nothing_says_so_before_it_is_used(studio, red):
+    published = dict(Feature.presets["As published"])
+    said = studio.feature_caveats(["bright"], published)
+    assert "protects nothing: “bright” may change" in said[0]
+    assert studio.feature_caveats([], published) == [] and studio.feature_caveats(["bright"], {}) == []
+    both = Labels("red", red.having, red.lacking, keep=(Labels("bright", red.lacking, red.having),))
+    *_, seen = studio.preview_feature("tiny", both, knobs=published)
+    assert seen.warnings[0] == said[0]
+
+
+def label_red(studio, red):
+    """Stores the labels of 120 samples."""
     labels = dict.fromkeys(red.having, 1) | dict.fromkeys(red.lacking, 0)
-    wrong = int(is_red(Tiny(), red.lacking).argmin())
-    labels[red.lacking[wrong]] = 1
     studio.labels.set_many("local", "tiny", "red", labels)
+    return labels
+
+
+def test_advice_guesses_and_doubts_once_there_are_labels(studio, red):
+    assert "10 more with" in studio.advise("tiny", "red", range(5)).missing
+    labels = label_red(studio, red)
+    wrong = int(is_red(Tiny(), red.lacking).argmin())
+    studio.labels.set_many("local", "tiny", "red", labels | {red.lacking[wrong]: 1})
     advice = studio.advise("tiny", "red", range(100, 200))
-    assert not advice.missing and set(advice.order) == set(range(120, 200)) and advice.auc > 0.8
+    assert not advice.missing and set(advice.guesses) <= set(range(120, 200)) and advice.auc > 0.8
     truth = is_red(Tiny(), list(advice.guesses)) >= torch.quantile(is_red(Tiny(), range(120)), 0.75)
     right = sum(int(t) == g for t, g in zip(truth.tolist(), advice.guesses.values(), strict=True))
     assert advice.guesses and right > 0.85 * len(advice.guesses)
     assert red.lacking[wrong] in advice.odd[:3]
 
 
+def test_labels_are_enough_when_random_ones_are_foretold_well_and_no_others_count(studio, red, monkeypatch):
+    labels = label_red(studio, red)
+    monkeypatch.setattr("engine.directions.active.STEADY", 0.05)
+    advice = studio.advise("tiny", "red", range(5))
+    assert advice.auc > 0.9 and advice.enough
+    few = [*red.having[:10], *red.lacking[:12]]
+    chosen = {seed: value for seed, value in labels.items() if seed not in few}
+    studio.labels.set_many("local", "tiny", "red", chosen, how="chosen")
+    assert not studio.advise("tiny", "red", range(5)).enough  # two pages of random ones tell nothing of steadiness
+    studio.labels.set_many("local", "tiny", "red", dict.fromkeys(few[:3], 1), how="guess")
+    assert math.isnan(studio.advise("tiny", "red", range(5)).auc)
+
+
+def test_what_comes_next_has_random_samples_on_every_page(studio, red):
+    with pytest.raises(UserError, match="10 more with"):
+        studio.next_samples("tiny", "red", range(500, 700), 60)
+    label_red(studio, red)
+    shown = studio.next_samples("tiny", "red", range(500, 700), 60)
+    assert len({seed for seed, _ in shown}) == 60 and all(500 <= seed < 700 for seed, _ in shown)
+    assert all(sum(not chosen for _, chosen in shown[k : k + 10]) >= 2 for k in range(0, 60, 10))
+    level = is_red(Tiny(), range(500, 700))
+    picked = [seed - 500 for seed, chosen in shown if chosen]
+    assert level[picked].mean() > level.mean() + 0.5 * level.std()
+
+
 def test_a_whole_run_checks_itself_and_people_can_check_it_too(studio, red):
     job = studio.forget("tiny", red, "feature", {"steps": 3, "samples": 60, "check_every": 1})
     row = studio.wait(job)
     assert row.error is None and row.result["verdict"]["words"] and "unaffected" in row.result["verdict"]
-    pairs = studio.human_check(job, count=10)
+    pairs = studio.human_check(job)
     left, right = studio.human_pair(job, pairs[0])
     assert left.shape == right.shape == (16, 16, 3)
-    counted = studio.answer_human_check(job, {pair.number: "neither" for pair in studio.human_check(job)[:4]})
+    counted = studio.answer_human_check(job, {pair.number: "neither" for pair in pairs[:4]})
     assert counted["answered"] == 4 and studio.run(job).result["people"] == counted
+    assert studio.human_check(job) == pairs  # more answers do not change the questions
+    assert studio.human_answers(job) == {pair.number: "neither" for pair in pairs[:4]}
+
+
+@pytest.mark.parametrize("direction", ["probe", "mean"])
+def test_people_are_asked_about_a_hundred_fresh_samples_half_of_which_showed_it(studio, red, direction):
+    knobs = {"steps": 1, "samples": 60, "check_every": 1, "direction": direction}
+    job = studio.forget("tiny", red, "feature", knobs)
+    assert studio.wait(job).error is None
+    asked = [pair.seed for pair in studio.human_check(job)]
+    assert len(set(asked)) == 100 and not set(asked) & {*red.having, *red.lacking}
+    level, limit = is_red(Tiny(), asked), torch.quantile(is_red(Tiny(), range(120)), 0.75)
+    assert 35 <= int((level >= limit).sum()) <= 65
 
 
 # End to end on a small VAE

@@ -56,14 +56,34 @@ def test_the_target_knows_both_sides_and_what_was_picked_actively(book):
     assert book.target("ann", "tiny", "hat") == Labels("hat", having=(3, 9), lacking=(4,), chosen=(9,))
 
 
+def test_counts_tell_apart_what_was_picked_from_what_was_drawn_at_random(book):
+    book.set_many("ann", "tiny", "hat", {3: 1, 4: 0, 5: 0})
+    book.set_many("ann", "tiny", "hat", {9: 1, 10: 0}, how="guess")
+    book.set_many("ann", "tiny", "hat", {11: 1}, how="chosen")
+    assert book.counts("ann", "tiny", "hat") == Counts(3, 3, picked_having=2, picked_lacking=1)
+    assert book.counts("ann", "tiny", "hat").random == Counts(1, 2)
+
+
 def test_exported_labels_come_back_the_same_for_another_owner(book):
     book.set_many("ann", "tiny", "hat", {3: 1, 4: 0}, how="chosen", page=1)
     exported = book.export("ann", "tiny", "hat")
     assert "ann" not in str(exported)
     assert book.load("bob", exported) == "hat"
-    assert book.export("bob", "tiny", "hat")["labels"][0] | {"t": 0} == exported["labels"][0] | {"t": 0}
+    assert book.export("bob", "tiny", "hat")["labels"] == exported["labels"]
     book.delete("ann", "tiny", "hat")
     assert book.get("ann", "tiny", "hat") == {} and len(book.get("bob", "tiny", "hat")) == 2
+
+
+def test_a_file_without_times_is_taken_and_one_with_a_senseless_time_is_not(book):
+    book.set_many("ann", "tiny", "hat", {3: 1})
+    exported = book.export("ann", "tiny", "hat")
+    row = exported["labels"][0]
+    for bad in ("noon", float("nan"), -1.0, True):
+        with pytest.raises(UserError, match="since 1970"):
+            book.load("bob", {**exported, "labels": [row | {"t": bad}]})
+    assert book.get("bob", "tiny", "hat") == {}
+    book.load("bob", {**exported, "labels": [{"seed": 3, "value": 1}]})
+    assert book.get("bob", "tiny", "hat")[3].t >= row["t"]
 
 
 json_values = st.recursive(

@@ -1,14 +1,17 @@
 // Paint first, save later. What the user did lies over whatever the server sends, and stays in an outbox (kept in the
 // browser's storage) until the server has said that it is on disk.
 const root = element.querySelector(".label-grid"), cells = root.querySelector(".cells");
-const [count, saved, where, told] = ["count", "saved", "where", "told"].map((name) => root.querySelector(`.${name}`));
-const [undoButton, clearButton, moreButton, acceptButton, backButton, submitButton] =
-  ["undo", "clear", "more", "accept", "back", "submit"].map((name) => root.querySelector(`button.${name}`));
+const [count, saved, where, told, advised] = ["count", "saved", "where", "told", "advised"].map((name) => root.querySelector(`.${name}`));
+const [undoButton, clearButton, moreButton, acceptButton, doubtButton, backButton, submitButton] =
+  ["undo", "clear", "more", "accept", "doubt", "back", "submit"].map((name) => root.querySelector(`button.${name}`));
 const zoom = root.querySelector(".zoom"), pager = root.querySelector(".turn-page");
-const PAGE = 10, DELAY = 250, AGAIN = 2000, OUTBOX = "lethe-outbox";
+const PAGE = 10, DELAY = 250, AGAIN = 2000;
+const LIMIT = 12000; // ms: the server itself gives up on a busy record after ten seconds, and says so
+// Every tab has a key of its own, so that none empties another's outbox. They sort by the time they were opened.
+const OUTBOX = "lethe-outbox", TAB = `${OUTBOX}:${Date.now()}:${Math.random()}`;
 const WORDS = { 1: "has it", 0: "has it not", u: "undecided", "": "not labelled" };
 
-let items = [], labels = {}, mine = {}, ticks = {}, undone = [], last = 1, here = 0, page = 0, submitted = [];
+let items = [], labels = {}, mine = {}, ticks = {}, undone = [], last = 1, here = 0, page = 0, made = {};
 let outbox = {}, timer = null, busy = false, dragged = null, anchor = 0, stage = "", news = null;
 
 const ticking = () => props.mode === "tick";
@@ -21,8 +24,21 @@ const state = (item) => String((ticking() ? ticks[item.id] ?? labels[item.id] : 
 
 function keepOutbox() {
   try {
-    if (Object.keys(outbox).length) localStorage.setItem(OUTBOX, JSON.stringify(outbox));
-    else localStorage.removeItem(OUTBOX);
+    if (Object.keys(outbox).length) localStorage.setItem(TAB, JSON.stringify(outbox));
+    else localStorage.removeItem(TAB);
+  } catch {}
+}
+function adopt() {
+  // What other tabs left behind. One that is still open sends the same again, which changes nothing.
+  try {
+    for (const name of Object.keys(localStorage).filter((name) => name.startsWith(OUTBOX)).sort()) {
+      try {
+        for (const [key, { context, changes }] of Object.entries(JSON.parse(localStorage.getItem(name))))
+          outbox[key] = { context, changes: { ...outbox[key]?.changes, ...changes } };
+      } catch {} // no outbox of ours
+      keepOutbox(); // before it goes there
+      localStorage.removeItem(name);
+    }
   } catch {}
 }
 function post(changes) {
@@ -41,14 +57,15 @@ async function send() {
   busy = true;
   const sent = { ...outbox[key].changes };
   let answer;
+  const silence = new Promise((done) => setTimeout(done, LIMIT));
   try {
-    answer = await server.save({ context: outbox[key].context, changes: Object.values(sent) });
+    answer = await Promise.race([server.save({ context: outbox[key].context, changes: Object.values(sent) }), silence]);
   } catch {
     answer = { error: "the connection is lost." };
   }
   busy = false;
   if (!answer || answer.error || !answer.at) {
-    say(`Not saved: ${answer?.error ?? "no answer."} Trying again …`, "failed");
+    say(`Not saved yet: ${answer?.error ?? "no answer."} Trying again …`, "failed");
     timer = setTimeout(send, AGAIN);
     return;
   }
@@ -95,9 +112,11 @@ function counts() {
   return { having: of(1), lacking: of(0) };
 }
 function tally() {
-  const { having, lacking } = counts(), odd = items.filter(isOdd).length;
-  const words = `${having} with · ${lacking} without · ${items.length - having - lacking} left`;
-  count.textContent = odd ? `${words} · ${odd === 1 ? "1 label looks" : `${odd} labels look`} odd, check` : words;
+  const { having, lacking } = counts(), odd = props.advice?.odd?.length ?? 0;
+  count.textContent = `${having} with · ${lacking} without · ${items.length - having - lacking} left`;
+  doubtButton.hidden = !odd;
+  doubtButton.textContent = odd === 1 ? "1 label looks odd: check it" : `${odd} labels look odd: check them`;
+  advised.textContent = props.advice?.note ?? "";
   undoButton.disabled = !undone.length;
   const guesses = items.filter((item) => guessOf(item) !== null && state(item) === "").length;
   acceptButton.hidden = !guesses || ticking();
@@ -111,29 +130,38 @@ function tally() {
   }
 }
 
-// Changing. A batch is what one Undo takes back.
+// Changing. One Undo takes back one batch of labels, one tick, or one submitted page with its ticks. A label is written
+// again as it was made: one that was a guess must not come back as an answer.
 
+const drawn = (item) => (item.how === "guess" ? undefined : item.how);
+function remember(batch = []) {
+  const before = batch.map(([item]) => [item, labels[item.id] ?? null, item.id in made ? made[item.id] : item.how]);
+  undone.push({ before, ticked: { ...ticks }, page });
+}
 function set(changes, how) {
   const batch = changes.filter(([item, value]) => (labels[item.id] ?? null) !== value);
   if (!batch.length) return;
-  undone.push(batch.map(([item]) => [item, labels[item.id] ?? null]));
-  write(batch, how);
+  remember(batch);
+  write(batch.map(([item, value]) => [item, value, how ?? drawn(item)]));
 }
-function write(batch, how) {
-  for (const [item, value] of batch) {
+function write(batch) {
+  for (const [item, value, how] of batch) {
     if (value === null) delete labels[item.id];
     else labels[item.id] = value;
     mine[item.id] = value;
+    made[item.id] = how;
     paint(item);
   }
   tally();
-  post(batch.map(([item, value]) => ({ id: item.id, value, how: how ?? item.how, page: item.page ?? null })));
+  if (batch.length) post(batch.map(([item, value, how]) => ({ id: item.id, value, how, page: item.page ?? null })));
 }
 function undo() {
-  const batch = undone.pop();
-  if (!batch) return;
-  if (ticking() && submitted.length) ({ page, ticked: ticks } = submitted.pop());
-  write(batch);
+  let step;
+  do step = undone.pop();
+  while (step && !step.before.length && !ticking()); // ticks are seen on pages alone
+  if (!step) return tally();
+  ({ page, ticked: ticks } = step);
+  write(step.before);
   if (ticking()) build();
 }
 function cycle(item) {
@@ -143,8 +171,11 @@ function cycle(item) {
   set([[item, next]]);
 }
 function tick(item, value) {
+  if (state(item) === String(value)) return;
+  remember();
   ticks[item.id] = value;
   paint(item);
+  tally();
 }
 function give(value) {
   const item = shown()[here];
@@ -172,9 +203,9 @@ function acceptGuesses() {
 function submitPage() {
   const changes = shown().map((item) => [item, state(item) === "u" ? null : state(item) === "1" ? 1 : 0]);
   for (const [item] of changes) item.page = (props.page || 1) + page;
-  const before = undone.length, ticked = { ...ticks };
+  const before = undone.length;
   set(changes);
-  if (undone.length > before) submitted.push({ page, ticked });
+  if (undone.length === before) remember(); // it said what was known already, and Undo turns back to it
   for (const [item] of changes) if (state(item) !== "u") delete ticks[item.id];
   if ((page + 1) * PAGE >= items.length) return trigger("next");
   page += 1;
@@ -300,6 +331,7 @@ undoButton.addEventListener("click", undo);
 clearButton.addEventListener("click", () => set(items.map((item) => [item, null])));
 moreButton.addEventListener("click", () => trigger("next"));
 acceptButton.addEventListener("click", acceptGuesses);
+doubtButton.addEventListener("click", () => trigger("doubt", { odd: props.advice.odd }));
 backButton.addEventListener("click", () => {
   if (page > 0) page -= 1;
   build();
@@ -320,7 +352,7 @@ function restore() {
 }
 function batch() {
   items = props.items || [];
-  [mine, ticks, undone, submitted, here, anchor, page] = [{}, {}, [], [], 0, 0, 0];
+  [mine, made, ticks, undone, here, anchor, page] = [{}, {}, {}, [], 0, 0, 0];
   const waiting = outbox[JSON.stringify(props.context)]?.changes ?? {};
   for (const [id, change] of Object.entries(waiting)) mine[id] = change.value;
   tell(props);
@@ -342,9 +374,7 @@ function refresh() {
   items = [...next, ...items.slice(next.length)];
   restore();
 }
-try {
-  outbox = JSON.parse(localStorage.getItem(OUTBOX) || "{}");
-} catch {}
+adopt();
 // Names in quotes would become events of the component, so they are keys here.
 watch(Object.keys({ items: 0, context: 0, value: 0, mode: 0, advice: 0, revision: 0 }), refresh);
 refresh();

@@ -6,7 +6,8 @@
     return {grid: gr.update(items=items, value={"12": 1}, context={"base": base, "feature": name})}
 
 items    [{"id": "12", "src": uri, "how": "chosen"}, ...]; `how` is optional. A new list is a new batch.
-advice   {"guesses": {"12": 1}, "odd": ["13"]}: guesses are dotted until confirmed, odd labels ask for a second look.
+advice   {"guesses": {"12": 1}, "odd": ["13"], "note": "..."}: guesses are dotted until confirmed, odd labels (of any
+         batch) ask for a second look, the note says how good the labels are.
 value    {"12": 1, "13": 0}: the labels of this batch, 1 with, 0 without. A value that comes late never undoes what
          the user did on this batch.
 revision a new number says that `value` counts for more than what the user did before: labels came from a file.
@@ -18,7 +19,8 @@ mode     "grid": each sample with, without or neither. "tick": pages of ten, tic
 page     the number of the first page in tick mode.
 
 Events: `grid.input` after a save, if it answered with no stage or with another one than before (`event.having` and
-`event.lacking` of this batch, `event.context`); `grid.next` when more are wanted.
+`event.lacking` of this batch, `event.context`); `grid.next` when more are wanted; `grid.doubt` when odd labels are
+(`event.odd`).
 """
 
 import time

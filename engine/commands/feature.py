@@ -75,13 +75,14 @@ def erase(args: Any, open_studio: Any) -> Any:
     knobs = preset(method, args.preset) | typed(method, args.set)
     if args.preview:
         return preview(studio, base, target, knobs, as_json=args.json)
+    caveats = studio.feature_caveats([other.name for other in target.keep], knobs)
     job = studio.forget(base, target, "feature", knobs, deltas=studio.active(base))
     row = finished_run(studio, job, quiet=args.json)
     kept = studio.keep(job) if args.keep else []
     if args.json:
-        return {"run": job, "kept": kept, "verdict": row.result["verdict"]}
+        return {"run": job, "kept": kept, "verdict": row.result["verdict"], "warnings": caveats}
     ending = f"kept as {kept[0]}" if kept else f"not kept yet: 'python app.py runs keep {job}' keeps it"
-    return "\n".join([*row.result["verdict"].get("words", []), ending])
+    return "\n".join([*caveats, *row.result["verdict"].get("words", []), ending])
 
 
 def written(path: Path) -> str:

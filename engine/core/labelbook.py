@@ -17,6 +17,7 @@ create table if not exists label(
 """
 HOW = ("random", "chosen", "guess")  # drawn at random, picked actively, a confirmed guess of the probe
 LONGEST = 60
+LATEST = 1e11  # seconds since 1970; far ahead
 FORMAT = 1
 
 
@@ -32,8 +33,17 @@ class Label:
 
 @dataclass(frozen=True)
 class Counts:
+    """Labels of each side, and how many of them are of samples that were picked, not drawn at random."""
+
     having: int
     lacking: int
+    picked_having: int = 0
+    picked_lacking: int = 0
+
+    @property
+    def random(self) -> "Counts":
+        """Only of samples drawn at random: thresholds come from these, so erasing needs enough of them."""
+        return Counts(self.having - self.picked_having, self.lacking - self.picked_lacking)
 
 
 class LabelBook:
@@ -76,20 +86,18 @@ class LabelBook:
         return {row["seed"]: Label(row["value"], row["how"], row["page"], row["t"]) for row in rows}
 
     def counts(self, owner: str, base: str, feature: str) -> Counts:
-        query = "select coalesce(sum(value), 0), count(*) from label where owner=? and base=? and feature=?"
-        with connect(self.path) as db:
-            having, total = db.execute(query, (owner, base, checked_feature(feature))).fetchone()
-        return Counts(having, total - having)
+        return self.features(owner, base).get(checked_feature(feature), Counts(0, 0))
 
     def features(self, owner: str, base: str) -> dict[str, Counts]:
         """Names with their counts, the one touched last first."""
         query = (
-            "select feature, sum(value), count(*) from label where owner=? and base=? "
+            "select feature, sum(value), sum(1 - value), sum(value and how != 'random'), "
+            "sum(not value and how != 'random') from label where owner=? and base=? "
             "group by feature order by max(rowid) desc"
         )
         with connect(self.path) as db:
             rows = db.execute(query, (owner, base)).fetchall()
-        return {name: Counts(having, total - having) for name, having, total in rows}
+        return {name: Counts(*counts) for name, *counts in rows}
 
     def owners(self, base: str, feature: str | None = None) -> list[str]:
         """Who has labelled this feature, or anything at all, of a base."""
@@ -100,10 +108,7 @@ class LabelBook:
 
     def target(self, owner: str, base: str, feature: str, psi: float = 1.0) -> Labels:
         """What a method is asked to forget."""
-        labels = self.get(owner, base, feature)
-        sides = [tuple(seed for seed, label in labels.items() if label.value == side) for side in (1, 0)]
-        chosen = tuple(seed for seed, label in labels.items() if label.how != "random")
-        return Labels(checked_feature(feature), *sides, chosen=chosen, psi=psi)
+        return _target(checked_feature(feature), self.get(owner, base, feature), psi)
 
     def delete(self, owner: str, base: str, feature: str) -> None:
         with connect(self.path) as db:
@@ -117,26 +122,49 @@ class LabelBook:
 
     def load(self, owner: str, exported: Any) -> str:
         """Takes in what `export` gave, all or nothing, and gives the feature's name."""
-        try:
-            if exported["format"] != FORMAT:
-                raise UserError(f"labels of format {exported['format']!r}: this version reads format {FORMAT}")
-            base, feature = str(exported["base"]), checked_feature(exported["feature"])
-            rows = [
-                (_seed(row["seed"]), _value(row["value"], taken_back=False), row.get("how", "random"), row.get("page"))
-                for row in exported["labels"]
-            ]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UserError("this is not a file of labels; export one on the Feature page to see the form") from error
-        for _, _, how, page in rows:
-            if how not in HOW or not (page is None or (isinstance(page, int) and 0 <= page < 2**31)):
-                made = f"{str(how)[:40]!r} on page {str(page)[:40]}"
-                raise UserError(f"a label made {made}: must be one of {', '.join(HOW)}, page a number")
+        base, feature, labels = _read(exported)
         with connect(self.path) as db:
             db.executemany(
                 "insert or replace into label values(?,?,?,?,?,?,?,?)",
-                [(owner, base, feature, seed, value, how, page, time.time()) for seed, value, how, page in rows],
+                [(owner, base, feature, seed, one.value, one.how, one.page, one.t) for seed, one in labels.items()],
             )
         return feature
+
+
+def labels_of(exported: Any, psi: float = 1.0) -> Labels:
+    """The target in what `export` gave, which need not be stored for that."""
+    _, feature, labels = _read(exported)
+    return _target(feature, labels, psi)
+
+
+def _target(feature: str, labels: Mapping[int, Label], psi: float) -> Labels:
+    sides = [tuple(seed for seed, label in labels.items() if label.value == side) for side in (1, 0)]
+    chosen = tuple(seed for seed, label in labels.items() if label.how != "random")
+    return Labels(feature, *sides, chosen=chosen, psi=psi)
+
+
+def _read(exported: Any) -> tuple[str, str, dict[int, Label]]:
+    """Base, feature and labels; a label without a time was made now."""
+    try:
+        if exported["format"] != FORMAT:
+            raise UserError(f"labels of format {exported['format']!r}: this version reads format {FORMAT}")
+        base, feature, now = str(exported["base"]), checked_feature(exported["feature"]), time.time()
+        labels = {
+            _seed(row["seed"]): Label(
+                _value(row["value"], taken_back=False), row.get("how", "random"), row.get("page"), row.get("t") or now
+            )
+            for row in exported["labels"]
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError("this is not a file of labels; export one on the Feature page to see the form") from error
+    for label in labels.values():
+        how, page, t = label.how, label.page, label.t
+        if how not in HOW or not (page is None or (isinstance(page, int) and 0 <= page < 2**31)):
+            made = f"{str(how)[:40]!r} on page {str(page)[:40]}"
+            raise UserError(f"a label made {made}: must be one of {', '.join(HOW)}, page a number")
+        if isinstance(t, bool) or not isinstance(t, (int, float)) or not 0 <= t < LATEST:
+            raise UserError(f"a label made at {str(t)[:40]}: must be a time in seconds since 1970")
+    return base, feature, labels
 
 
 def checked_feature(name: Any) -> str:

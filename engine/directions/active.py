@@ -9,8 +9,9 @@ from engine.directions.fits import held_out_scores, logistic, logistic_regressio
 from engine.directions.labelled import Labelled
 from engine.directions.space import Space
 
-RANDOM_SHARE = 0.2  # of a smart page: thresholds and the shown AUC come from these alone
+PAGE, AT_RANDOM, UNCERTAIN = 10, 2, 2  # of a smart page: thresholds and the shown AUC come from the random ones alone
 SURE = 0.9  # probability from which a guess is offered
+GOOD, STEADY = 0.9, 0.01  # AUC from which labels are enough, if it changes by less over the last pages
 ODD = 1.0  # standard deviations on the wrong side from which a label looks odd
 
 
@@ -36,18 +37,24 @@ def useful_first(probe: Probe, codes: Tensor) -> list[int]:
     return (probe.guess(codes) - 0.5).abs().argsort(stable=True).tolist()
 
 
-def smart_page(probe: Probe, codes: Tensor, count: int, seed: int) -> list[tuple[int, bool]]:
-    """The next page from a pool: (index, was it chosen). Of ten, six look most like the feature, two are uncertain and
-    two are drawn at random; shuffled, so that a place on the page tells nothing."""
+def smart_pages(probe: Probe, codes: Tensor, count: int, seed: int) -> list[tuple[int, bool]]:
+    """What to label next from a pool, page after page of ten: (index, was it chosen). Of ten, six look most like the
+    feature, two are uncertain and two are drawn at random; shuffled, so that a place on a page tells nothing. The
+    random ones are drawn before anything is chosen, and whatever the probe thinks: they stand for all samples."""
     random = torch.Generator().manual_seed(seed)
-    at_random = torch.randperm(len(codes), generator=random)[: max(2, round(RANDOM_SHARE * count))].tolist()
+    pages = -(-count // PAGE)
+    at_random = torch.randperm(len(codes), generator=random)[: AT_RANDOM * pages].tolist()
     left = [index for index in useful_first(probe, codes) if index not in set(at_random)]
-    uncertain = left[: round(0.2 * count)]
-    guesses, taken = probe.guess(codes), {*at_random, *uncertain}
-    top = [index for index in guesses.argsort(descending=True).tolist() if index not in taken]
-    picked = uncertain + top[: count - len(at_random) - len(uncertain)]
-    page = [(index, False) for index in at_random] + [(index, True) for index in picked]
-    return [page[k] for k in torch.randperm(len(page), generator=random).tolist()]
+    uncertain = left[: UNCERTAIN * pages]
+    taken = {*at_random, *uncertain}
+    top = [index for index in probe.guess(codes).argsort(descending=True).tolist() if index not in taken]
+    most, shown = PAGE - AT_RANDOM - UNCERTAIN, []
+    for k in range(pages):
+        drawn = at_random[AT_RANDOM * k : AT_RANDOM * (k + 1)]
+        picked = uncertain[UNCERTAIN * k : UNCERTAIN * (k + 1)] + top[most * k : most * (k + 1)]
+        page = [(index, False) for index in drawn] + [(index, True) for index in picked]
+        shown += [page[place] for place in torch.randperm(len(page), generator=random).tolist()]
+    return shown[:count]
 
 
 def sure_guesses(probe: Probe, codes: Tensor) -> dict[int, int]:
@@ -70,6 +77,6 @@ def odd_labels(labelled: Labelled, space: Space) -> list[int]:
 
 
 def is_enough(history: list[float]) -> bool:
-    """The AUC after each page says when to stop labelling: at least 0.9 and steady over the last three pages."""
-    steady = len(history) >= 4 and max(history[-4:]) - min(history[-4:]) < 0.01
-    return bool(history) and history[-1] >= 0.9 and steady
+    """The AUC after each page says when to stop labelling: good, and steady over the last three pages."""
+    steady = len(history) >= 4 and max(history[-4:]) - min(history[-4:]) < STEADY
+    return bool(history) and history[-1] >= GOOD and steady

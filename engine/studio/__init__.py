@@ -1,11 +1,11 @@
 """The one door: page, command line and scripts ask here, in plain values, and get plain values back.
 
 Its rooms, one file each: `shelf` (models and pictures), `forgetting` (runs that change a model), `record` (the runs
-that were), `kept` (erasures that are applied or not), `features` (what labels tell before and
-after an erasure), `classroom` (classifiers and their data), `deposits` (classes that leave a classifier and return),
-`tasks` (classifiers that learn tasks one by one), `portraits` (a person before they are erased), `versions` (two of a
-model at the same codes), `parcels` (runs as zips), `audits` (attacks on what was erased, with `subjects`: which
-erasures there are to attack).
+that were), `kept` (erasures that are applied or not), `labelling` (labels, and what they tell), `features` (what an
+erasure would do), `blindcheck` (what people see of it), `classroom` (classifiers and their data), `deposits` (classes
+that leave a classifier and return), `tasks` (classifiers that learn tasks one by one), `portraits` (a person before
+they are erased), `versions` (two of a model at the same codes), `parcels` (runs as zips), `audits` (attacks on what was
+erased, with `subjects`: which erasures there are to attack).
 """
 
 import os
@@ -23,6 +23,7 @@ from engine.core.labelbook import LabelBook
 from engine.models import Models
 from engine.store import Store
 from engine.studio.audits import Audits
+from engine.studio.blindcheck import BlindCheck
 from engine.studio.classroom import READY, DataInfo, NetworkInfo
 from engine.studio.deposits import Deposits
 from engine.studio.features import Features
@@ -53,7 +54,9 @@ __all__ = [
 ROOT = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
-class Studio(Shelf, Forgetting, Record, Kept, Features, Deposits, Tasks, Portraits, Versions, Parcels, Audits):
+class Studio(
+    Shelf, Forgetting, Record, Kept, Features, BlindCheck, Deposits, Tasks, Portraits, Versions, Parcels, Audits
+):
     """Models, runs and kept erasures of one data folder on one device."""
 
     def __init__(self, root: Path = ROOT, device: str = "auto", *, base: str | None = None) -> None:

@@ -3,7 +3,7 @@
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,7 @@ from engine.directions.study import Study
 PREVIEWS = 4
 LOOKS = 4000  # samples, 16 kB each on the FFHQ base
 BATCH = 16
+FIGURES = 64
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Desk:
     def __init__(self) -> None:
         self._previews: OrderedDict[str, tuple[Place, Labels, Study]] = OrderedDict()
         self._looks: OrderedDict[tuple[Place, int], Tensor] = OrderedDict()
+        self._figures: OrderedDict[Hashable, float] = OrderedDict()
         self._lock = threading.Lock()
 
     def put(self, place: Place, target: Labels, found: Study) -> str:
@@ -50,6 +52,17 @@ class Desk:
             if token not in self._previews:
                 raise UserError("this preview is too old; make it again")
             return self._previews[token]
+
+    def once(self, key: Hashable, make: Callable[[], float]) -> float:
+        """A figure that takes a while, made again only when it was forgotten."""
+        if key not in self._figures:
+            made = make()
+            with self._lock:
+                self._figures[key] = made
+                while len(self._figures) > FIGURES:
+                    self._figures.popitem(last=False)
+            return made
+        return self._figures[key]
 
     @torch.inference_mode()
     def looks(self, place: Place, model: nn.Module, eye: Eye, seeds: Sequence[int]) -> Tensor:

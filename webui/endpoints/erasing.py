@@ -41,7 +41,7 @@ class Erasing:
         """Begins to erase a labelled feature. `labels` is the text of a file of labels (from `label`, the Feature page
         or `label-export`), `also` are texts for further features, `protect` for those that must stay."""
         owner = owner_of(request)
-        base, target = self.studio.labelled_target(labels, also=also or (), protect=protect or (), owner=owner)
+        base, target = self.studio.labelled_target(labels, also=also or (), protect=protect or ())
         return self._erase(base, target, "feature", preset, settings, owner)
 
     def erase_person(

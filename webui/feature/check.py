@@ -8,6 +8,7 @@ from webui.runview import metric_card, metric_cards, unchecked
 from webui.view import Node, h
 
 SHOWN = 6  # samples of each kind
+ERASED = 0.9  # of those that showed it before
 LITTLE = 0.05  # LPIPS
 POINTS = 3.0
 
@@ -33,14 +34,19 @@ def left(verdict: dict, feature: str) -> Node:
     if "after" not in verdict:
         says = "No judge on this machine knows it"
         return metric_card(f"“{feature}”", says, "Look at the pairs, or answer the blind check below.", "warn")
-    after, before = verdict["after"], verdict["before"]
+    after, before, gone = verdict["after"], verdict["before"], verdict["removed"]
+    if gone is None:
+        says = f"The judge saw it in none of {before['of']} fresh samples before, and in {after['count']} now"
+        return metric_card(f"“{feature}”", says, "So it cannot say what is gone; look at the pairs.", "warn")
     says = f"In {after['count']} of {after['of']} fresh samples, was in {before['count']}"
     number = f"95 % interval {after['low']:.1f} to {after['high']:.1f} %, by a judge that saw no label"
-    return metric_card(f"“{feature}”", says, number, "good" if verdict["removed"] >= 0.9 else "warn")
+    return metric_card(f"“{feature}”", says, number, "good" if gone >= ERASED else "warn")
 
 
 def kept(verdict: dict) -> Node:
     distance, samples = verdict["unaffected"]["lpips"], verdict["unaffected"]["samples"]
+    if not samples:
+        return metric_card("Samples without it", "There are none", "The judge saw it in every fresh sample before.")
     if distance is None:
         pixels = verdict["unaffected"]["pixels"] / 2
         return metric_card("Samples without it", f"Pixels moved by {pixels:.1%} of the range", f"{samples} samples", "")

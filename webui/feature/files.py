@@ -41,8 +41,8 @@ def links(base: str, feature: str) -> Node:
     return h("p", "Labels as a file: ", made[0], " or ", made[1], cls="quiet small")
 
 
-def taken(studio: Studio, content: bytes | None, owner: str) -> str:
-    """Stores an uploaded file's labels and gives the feature's name."""
+def taken(studio: Studio, content: bytes | None, psi: float, owner: str) -> str:
+    """Stores an uploaded file's labels, made at the page's truncation, and gives the feature's name."""
     if not content:
         raise UserError("the file is empty; choose labels that were saved here as JSON or CSV")
     if len(content) > LARGEST:
@@ -51,7 +51,4 @@ def taken(studio: Studio, content: bytes | None, owner: str) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError("this is not a text file; choose labels that were saved here as JSON or CSV") from error
-    base, feature, _ = studio.take_labels(text, owner=owner)
-    if base != studio.default_base():
-        raise UserError(f"these labels are of {base}; open the page with --base {base} to use them")
-    return feature
+    return studio.take_labels(text, base=studio.default_base(), psi=psi, owner=owner)[1]

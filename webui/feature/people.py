@@ -9,7 +9,6 @@ from webui.events import bind, said
 from webui.owner import owner_of
 from webui.view import Node, View, h
 
-COUNT = 100
 ANSWERS = (("left", "Left"), ("right", "Right"), ("both", "Both"), ("neither", "Neither"))
 
 
@@ -26,8 +25,8 @@ class PeopleCheck:
 
     def offer(self, row: Row) -> Node:
         words = (
-            f"Up to {COUNT} pairs of one sample before and after, sides drawn by lot. You say which side shows it; "
-            "the sides are told only in the count."
+            "A hundred fresh samples, each before and after, sides drawn by lot; half of them showed it before, as far "
+            "as the run can tell. You say which side shows it; the sides are told only in the count."
         )
         place = {"data_job": row.id}
         button = h("button", "Start the blind check", on="ask", busy="Drawing …", **place)
@@ -43,7 +42,7 @@ class PeopleCheck:
         return self._ask(event, request)
 
     def _next(self, job: str, owner: str) -> Node:
-        pairs = self.studio.human_check(job, count=COUNT, owner=owner)
+        pairs = self.studio.human_check(job, owner=owner)
         answers = self.studio.human_answers(job, owner=owner)
         left = [pair for pair in pairs if pair.number not in answers]
         if not left:

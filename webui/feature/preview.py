@@ -1,6 +1,7 @@
 """Preview: what erasing would do, before anything is trained. A histogram, a share, and six samples to slide."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import gradio as gr
 
@@ -17,7 +18,7 @@ KINDS = (("random", "random samples"), ("lacking", "labelled without"), ("having
 
 
 class Preview:
-    """`asked(data, owner)` gives the labels; `inputs` are the components it reads."""
+    """`asked(data, owner)` gives the labels and the method's settings; `inputs` are the components it reads."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
@@ -29,13 +30,11 @@ class Preview:
         self.strip = View(elem_id="slid")
         self.token = gr.State("")
 
-    def bind(self, asked: Callable[[dict, str], Labels], inputs: set) -> None:
+    def bind(self, asked: Callable[[dict, str], tuple[Labels, dict[str, Any]]], inputs: set) -> None:
         def look(data: dict, request: gr.Request) -> Iterator[dict]:
             yield {self.told: h("p", "Looking at samples …", cls="quiet"), self.slider: gr.update(visible=False)}
-            base = self.studio.default_base()
-            for found in self.studio.preview_feature(
-                base, asked(data, owner_of(request)), deltas=self.studio.active(base)
-            ):
+            base, (target, knobs) = self.studio.default_base(), asked(data, owner_of(request))
+            for found in self.studio.preview_feature(base, target, deltas=self.studio.active(base), knobs=knobs):
                 if isinstance(found, str):
                     yield {self.told: h("p", f"{found[:1].upper()}{found[1:]} …", cls="quiet")}
             shown = {self.slider: gr.update(visible=True, value=0), self.strip: self.slid(found.token, 0.0)}
@@ -74,7 +73,7 @@ def drawn(found) -> list[Node]:
         f"About {found.share:.0%} of this generator's samples would change. On labels it had not seen, the direction "
         f"tells with from without in {found.auc:.0%} of pairs."
     )
-    warned = [h("div", h("p", text[:1].upper() + text[1:] + "."), cls="note") for text in found.warnings]
+    warned = [h("div", h("p", text), cls="note") for text in found.warnings]
     return [h("h2", "Preview"), h("p", words), *warned, histogram(found)]
 
 

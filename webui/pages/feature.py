@@ -1,23 +1,26 @@
 """Feature: name it, label samples, look at what would change, erase, check, keep or discard."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import gradio as gr
 
 from engine.core.errors import UserError
 from engine.core.joblog import Row
-from engine.core.labelbook import Counts, checked_feature
+from engine.core.labelbook import Counts, Label, checked_feature
 from engine.core.targets import Labels
 from engine.studio import Studio
 from webui import pictures
 from webui.compare import CompareGrid
 from webui.events import bind, said
-from webui.feature import files
+from webui.feature import batches, files
+from webui.feature.batches import Batch
 from webui.feature.check import checked
 from webui.feature.people import PeopleCheck
 from webui.feature.preview import Preview
+from webui.feature.progress import quality, short_of, told
 from webui.form import Form
 from webui.grid import PAGE, LabelGrid, keep_labels
 from webui.latest import Latest
@@ -29,11 +32,9 @@ from webui.view import Node, View, h
 
 METHOD = "feature"
 START = "Balanced"
-BATCH = 120
 PORTION = 12  # samples that are shown as soon as they are drawn
-ENOUGH = 10  # labels on each side
+CAVEATS = ("direction", "move")  # settings that decide whether anything can be protected
 PSI = 1.0  # thresholds must come from random latents, so nothing is truncated
-FIRST = 1000  # seeds below are for looking at
 LEAD = "Name it, then say which samples show it. Ten with and ten without are enough to begin."
 MODES = [("Label each sample", "grid"), ("Pages of ten: tick those that have it", "tick")]
 
@@ -69,12 +70,14 @@ class FeaturePage:
             self.also = gr.Dropdown([], multiselect=True, label="Erase together", info="Further features of yours.")
             method = studio.method(METHOD)
             self.form = Form(method, method.presets, start=START)
+        self.caveat = View(elem_id="caveat")
         self.preview = Preview(studio)
         self.erase = gr.Button("Erase", variant="primary", interactive=False, elem_classes=["run"])
         self.panel = JobPanel(studio, belongs=of_this_page)
         self.check, self.pairs = View(), CompareGrid(elem_id="check")
         self.people = PeopleCheck(studio)
-        self.batch, self.feature = gr.State(0), gr.State("")  # what is being labelled, whatever the name field says
+        # What is being labelled, whatever the name field says.
+        self.batch, self.feature = gr.State(batches.at_random(0)), gr.State("")
 
     def bind(self, demo: gr.Blocks) -> None:
         buttons = [self.erase, self.preview.button]
@@ -84,21 +87,29 @@ class FeaturePage:
         target = {self.feature, self.keep, self.also}
         self.panel.watch(demo, locks=[self.erase], parts=parts, look=self.look)
         self.panel.starts(self.erase.click, self.begin, {*target, *self.form.inputs})
-        self.preview.bind(self.target, target)
+        self.preview.bind(self.asked, {*target, *self.form.inputs})
+        decisive = [self.keep, *(self.form.parts[name] for name in CAVEATS)]
+        for part in decisive:
+            bind(part.change, said(self.caveat)(self.warn), set(decisive), self.caveat, trigger_mode="always_last")
         self.people.bind()
         again = [self.feature, self.batch, self.mode]
-        bind(demo.load, said_here(self.load), self.mode, [self.earlier, self.keep, self.also, *shown])
-        for event in (self.show.click, self.name.submit):
-            bind(event, said_here(self.samples), [self.name, self.batch, self.mode], shown)
-        bind(self.earlier.open, said_here(self.reopen), [self.batch, self.mode], shown)
+        loaded = bind(demo.load, said_here(self.load), self.mode, [self.earlier, self.keep, self.also, *shown])
         taken = said(self.trouble, self.upload)(self.take)
-        bind(self.upload.upload, taken, [self.upload, self.mode], [self.upload, *shown])
-        bind(self.mode.input, said_here(self.again), again, shown)
-        bind(self.grid.next, said_here(self.following), again, shown)
+        drawings = [
+            loaded,
+            bind(self.show.click, said_here(self.named), [self.name, self.batch, self.mode], shown),
+            bind(self.name.submit, said_here(self.named), [self.name, self.batch, self.mode], shown),
+            bind(self.earlier.open, said_here(self.reopen), [self.batch, self.mode], shown),
+            bind(self.upload.upload, taken, [self.upload, self.mode], [self.upload, *shown]),
+            bind(self.mode.input, said_here(self.again), again, shown),
+            bind(self.grid.next, said_here(self.following), again, shown),
+            bind(self.grid.doubt, said_here(self.doubted), [self.feature, self.batch], shown),
+        ]
         labelled = [self.links, *buttons, self.trouble]
         counted = bind(self.grid.input, said_here(self.labelled), None, labelled, trigger_mode="always_last")
-        advised, labelling = [self.grid, self.trouble], [self.feature, self.batch]
-        bind(counted.then, said_here(self.advise), labelling, advised, trigger_mode="always_last")
+        for event in (*drawings, counted):
+            advised = {"inputs": [self.feature, self.batch], "outputs": [self.grid, self.trouble]}
+            bind(event.then, said_here(self.advise), **advised, trigger_mode="always_last")
 
     # Labelling
 
@@ -109,56 +120,64 @@ class FeaturePage:
         choices = {part: gr.update(choices=usable) for part in (self.keep, self.also)}
         yield {self.earlier: earlier_tree(known), **choices}
         for last in list(known)[:1]:
-            yield from self.samples(last, 0, how, request)
+            yield from self.samples(last, batches.at_random(0), how, request)
 
-    def reopen(self, number: int, how: str, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
-        yield from self.samples(event.feature, number, how, request)
+    def named(self, feature: str, batch: Batch, how: str, request: gr.Request) -> Iterator[dict]:
+        yield from self.samples(feature, batches.at_random(batch.number), how, request)
+
+    def reopen(self, batch: Batch, how: str, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
+        yield from self.named(event.feature, batch, how, request)
 
     def take(self, content: bytes | None, how: str, request: gr.Request) -> Iterator[dict]:
-        feature = files.taken(self.studio, content, owner_of(request))
-        for update in self.samples(feature, 0, how, request, revision=time.time_ns()):
+        feature = files.taken(self.studio, content, PSI, owner_of(request))
+        for update in self.samples(feature, batches.at_random(0), how, request, revision=time.time_ns()):
             yield {self.upload: None, **update}
 
-    def samples(
-        self, feature: str, number: int, how: str, request: gr.Request, order: Sequence[int] = (), revision: int = 0
-    ) -> Iterator[dict]:
-        """A batch of samples with the labels they already have, in portions as they are drawn. Samples in an `order`
-        were chosen, not drawn at random, and thresholds must not be taken from them."""
+    def samples(self, feature: str, batch: Batch, how: str, request: gr.Request, revision: int = 0) -> Iterator[dict]:
+        """A batch of samples with the labels they already have, in portions as they are drawn."""
         words, owner, base = checked_feature(feature), owner_of(request), self.studio.default_base()
-        labels = {str(seed): label.value for seed, label in self.studio.labels.get(owner, base, words).items()}
-        fixed = {"context": {"base": base, "feature": words}, "mode": how, "page": number * BATCH // PAGE + 1}
-        fixed |= {"revision": revision} if revision else {}
+        labels = self.studio.labels.get(owner, base, words)
+        context = {"base": base, "feature": words} | ({"aside": True} if batch.aside else {})
+        fixed = {"context": context, "mode": "grid" if batch.aside else how, "advice": {}}
+        fixed |= {"page": batch.number * batches.SIZE // PAGE + 1} | ({"revision": revision} if revision else {})
         fixed |= told(self.studio.labels.counts(owner, base, words))
-        seeds, items, more = order or seeds_of(number), [], {"how": "chosen"} if order else {}
-        mine = self.latest.begin(request)
-        for start in range(0, BATCH, PORTION):
+        items, mine = [], self.latest.begin(request)
+        for start in range(0, len(batch.seeds), PORTION):
             if not self.latest.is_last(request, mine):
                 return  # the page has asked for something else since
-            part = seeds[start : start + PORTION]
+            part = batch.seeds[start : start + PORTION]
             drawn = pictures.samples(self.studio, base, part, psi=PSI, size=pictures.small(self.studio, base))
-            items = [*items, *({"id": str(s), "src": uri} | more for s, uri in zip(part, drawn, strict=True))]
-            here = {item["id"]: labels[item["id"]] for item in items if item["id"] in labels}
-            drawn_so_far = {self.grid: gr.update(items=items, value=here, **fixed), self.heading: heading(words)}
-            yield {**drawn_so_far, self.batch: number, self.feature: words}
+            items = [*items, *(item(batch, labels, *pair) for pair in zip(part, drawn, strict=True))]
+            here = {str(seed): labels[seed].value for seed in batch.seeds[: len(items)] if seed in labels}
+            drawn_so_far = {self.grid: gr.update(items=items, value=here, **fixed), self.heading: heading(words, batch)}
+            yield {**drawn_so_far, self.batch: batch, self.feature: words}
         self.latest.end(request)
         yield self.counted(words, owner)
 
-    def again(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
-        """The same batch once more, if there is a name already."""
+    def again(self, feature: str, batch: Batch, how: str, request: gr.Request) -> Iterator[dict]:
+        """The same samples once more, if there is a name already."""
         if feature:
-            yield from self.samples(feature, number, how, request)
+            yield from self.samples(feature, batch, how, request)
         else:
             yield {}
 
-    def following(self, feature: str, number: int, how: str, request: gr.Request) -> Iterator[dict]:
-        """The next batch; when the labels suffice for a probe, the most useful samples come first."""
-        order: Sequence[int] = ()
-        if how == "grid" and not self.missing(feature, owner_of(request)):
+    def following(self, feature: str, batch: Batch, how: str, request: gr.Request) -> Iterator[dict]:
+        """The next batch; when the labels suffice for a probe, most of its samples are the most useful ones. Pages of
+        ten stay as the paper has them, drawn at random."""
+        number, owner = batch.following, owner_of(request)
+        batch = batches.at_random(number)
+        if how == "grid" and not self.missing(feature, owner):
             yield {self.heading: h("p", "Looking which samples would help most …", cls="quiet")}
-            base, seeds = self.studio.default_base(), seeds_of(number + 1)
-            advice = self.studio.advise(base, feature, seeds, psi=PSI, owner=owner_of(request))
-            order = [*advice.order, *(seed for seed in seeds if seed not in set(advice.order))]
-        yield from self.samples(feature, number + 1, how, request, order)
+            base, seeds = self.studio.default_base(), batches.pool(number)
+            picked = self.studio.next_samples(base, feature, seeds, batches.SIZE, psi=PSI, owner=owner)
+            batch = batches.smart(number, picked)
+        yield from self.samples(feature, batch, how, request)
+
+    def doubted(self, feature: str, batch: Batch, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
+        """The labels that look odd, whichever batch they are of, so that they can be looked at once more."""
+        known = self.studio.labels.get(owner_of(request), self.studio.default_base(), feature)
+        odd = tuple(seed for seed in known if str(seed) in event.odd)
+        yield from self.samples(feature, Batch(batch.number, odd, aside=True), "grid", request)
 
     def save(self, data: dict, request: gr.Request) -> dict:
         owner = owner_of(request)
@@ -169,14 +188,15 @@ class FeaturePage:
     def labelled(self, event: gr.EventData, request: gr.Request) -> dict:
         return self.counted(checked_feature(event.context["feature"]), owner_of(request))
 
-    def advise(self, feature: str, number: int, request: gr.Request) -> dict:
-        """Guesses to confirm and labels that look odd, once ten and ten are there."""
+    def advise(self, feature: str, batch: Batch, request: gr.Request) -> dict:
+        """Guesses to confirm, labels that look odd and how good they are, once ten and ten are there."""
         owner, base = owner_of(request), self.studio.default_base()
         if not feature or self.missing(feature, owner):
             return {self.grid: gr.update(advice={})}
-        found = self.studio.advise(base, feature, seeds_of(number), psi=PSI, owner=owner)
+        found = self.studio.advise(base, feature, batch.seeds, psi=PSI, owner=owner)
         guesses = {str(seed): answer for seed, answer in found.guesses.items()}
-        return {self.grid: gr.update(advice={"guesses": guesses, "odd": [str(seed) for seed in found.odd]})}
+        odd, words = [str(seed) for seed in found.odd], quality(found.auc, found.enough)
+        return {self.grid: gr.update(advice={"guesses": guesses, "odd": odd, "note": words})}
 
     def missing(self, feature: str, owner: str) -> str:
         return short_of(self.studio.labels.counts(owner, self.studio.default_base(), feature))
@@ -200,17 +220,24 @@ class FeaturePage:
 
         def labels(name: str) -> Labels:
             found = self.studio.labels.target(owner, base, name, psi=PSI)
-            missing = short_of(Counts(len(found.having), len(found.lacking)))
-            if missing:
+            if missing := self.missing(name, owner):
                 raise UserError(f"“{name}”: {missing}")
             return found
 
         others = {part: tuple(labels(name) for name in data[part] or ()) for part in (self.also, self.keep)}
         return replace(labels(data[self.feature]), also=others[self.also], keep=others[self.keep])
 
+    def asked(self, data: dict, owner: str) -> tuple[Labels, dict[str, Any]]:
+        return self.target(data, owner), self.form.read(data)
+
+    def warn(self, data: dict) -> dict:
+        """What the settings leave undone, said before anything is begun."""
+        knobs = {name: data[self.form.parts[name]] for name in CAVEATS}
+        found = self.studio.feature_caveats(data[self.keep] or (), knobs)
+        return {self.caveat: [h("div", h("p", text), cls="note") for text in found]}
+
     def begin(self, data: dict, owner: str) -> str:
-        base, target = self.studio.default_base(), self.target(data, owner)
-        knobs = self.form.read(data)
+        base, (target, knobs) = self.studio.default_base(), self.asked(data, owner)
         return self.studio.forget(base, target, METHOD, knobs, owner=owner, deltas=self.studio.active(base))
 
     def look(self, row: Row, owner: str) -> dict:
@@ -220,36 +247,22 @@ class FeaturePage:
         return {self.check: cards, self.pairs: shown, self.people.view: self.people.offer(row)}
 
 
-def seeds_of(number: int) -> Sequence[int]:
-    """The seeds of a batch."""
-    return range(FIRST + number * BATCH, FIRST + (number + 1) * BATCH)
+def heading(feature: str, batch: Batch) -> list[Node]:
+    if batch.aside:
+        words = "Their neighbours were labelled the other way. The next batch goes on where you were."
+        return [h("h2", f"Are these labels of “{feature}” right?"), h("p", words, cls="quiet")]
+    words = "Most of these were picked because they help most, the others are drawn at random."
+    return [h("h2", f"Which of these show “{feature}”?"), h("p", words, cls="quiet") if batch.chosen else None]
 
 
-def heading(feature: str) -> Node:
-    return h("h2", f"Which of these show “{feature}”?")
+def item(batch: Batch, labels: Mapping[int, Label], seed: int, picture: str) -> dict[str, str]:
+    """One sample of the grid, and how it was come by: a label that is changed later stays one of a picked sample."""
+    how = labels[seed].how if seed in labels else "chosen" if seed in batch.chosen else "random"
+    return {"id": str(seed), "src": picture} | ({"how": how} if how != "random" else {})
 
 
 def of_this_page(row: Row) -> bool:
     return row.kind == "forget" and row.params["target"]["kind"] == "Labels"
-
-
-def short_of(counts: Counts) -> str:
-    """What is missing until erasing makes sense, in a sentence; empty when nothing is."""
-    sides = {"with": ENOUGH - counts.having, "without": ENOUGH - counts.lacking}
-    need = [f"{n} more {side}" for side, n in sides.items() if n > 0]
-    if len(need) == 1 and not min(counts.having, counts.lacking):
-        alike, other = ("with", "without") if counts.having else ("without", "with")
-        return f"All labels say “{alike}”. Add some {other}."
-    return f"Label {' and '.join(need)}." if need else ""
-
-
-def told(counts: Counts) -> dict[str, str]:
-    """What the grid says of all labels, and how far they have come: the page differs with none, too few and
-    enough. Once there are enough, every save is a stage of its own, for it may change the advice."""
-    missing = short_of(counts)
-    words = missing or "Enough to begin; twenty on each side are better."
-    stage = f"enough {time.time_ns()}" if not missing else "some" if counts.having + counts.lacking else "none"
-    return {"note": f"{counts.having} with and {counts.lacking} without in all. {words}", "stage": stage}
 
 
 def earlier_tree(known: dict[str, Counts]) -> Node | None:
