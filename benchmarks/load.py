@@ -32,7 +32,8 @@ from benchmarks.doors import OWNER, Doors, Outcome
 from benchmarks.labelling import WATCH
 from engine.studio import Studio
 from tests.browser import ARGS, Server
-from webui.pages.feature import FIRST, PSI
+from webui.feature.batches import FIRST
+from webui.pages.feature import PSI
 
 BROWSERS, CLICKS, ROUNDS, PAUSE = 20, 20, 5, 1000  # ms between two clicks of one person
 FILES, BY_SERVER = 1000, 60

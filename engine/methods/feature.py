@@ -61,13 +61,13 @@ class Feature:
         "Quick": {"steps": 60, "samples": 400, "checked": 100},
         "Balanced": {},
         "Thorough": {"steps": 600, "samples": 2000, "batch": 24, "checked": 2000},
+        "Hard to bring back": {"attacks": 0.2, "alpha": 2.0},  # at the price of changing more of the rest
         "As published": {
             "direction": "mean",
             "threshold": "pooled",
             "move": "printed",
             "even": False,
             "alpha": 1.0,
-            "attacks": 0.0,
             "lr": 1e-4,
             "steps": 1000,
             "keep_structure": 0.0,
@@ -87,7 +87,7 @@ class Feature:
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
-    attacks: float = knob(0.2, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
+    attacks: float = knob(0.0, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
     even: bool = knob(True, "as many samples to change as to keep in a batch", advanced=True)
     keep_structure: float = knob(1.0, "weight of MS-SSIM in keeping", min=0, max=10, advanced=True)
     inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
