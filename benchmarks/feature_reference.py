@@ -1,12 +1,14 @@
 """Feature unlearning's training step as the paper has it, written plainly: the yardstick of `feature_step`.
 
 What the frozen generator shows is made anew in every step, in single precision; there is no official code to follow.
+As in GUIDE's yardstick, MobileStyleGAN runs as its authors publish it, other generators as ours do.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.guide_reference import picture_of
 from engine.directions.direction import Direction, edit
 from engine.methods.feature import Feature
 from engine.msssim import structure_distance
@@ -28,4 +30,4 @@ class PlainStep:
 
     def picture(self, model: nn.Module, codes: Tensor) -> Tensor:
         w = codes[:, None].expand(-1, model.num_ws, -1)
-        return F.adaptive_avg_pool2d(model.synth(w, size=self.made), self.size)
+        return F.adaptive_avg_pool2d(picture_of(model, w, self.made), self.size)
