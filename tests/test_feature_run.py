@@ -73,12 +73,13 @@ def test_a_run_stopped_before_its_first_step_has_not_failed_and_says_why_nothing
 # Good enough
 
 
-def test_a_run_ends_when_three_checks_in_a_row_find_no_more_left_than_the_goal(base):
+def test_a_run_settles_and_ends_when_three_checks_in_a_row_find_no_more_left_than_the_goal(base, monkeypatch):
+    monkeypatch.setattr("engine.methods.feature.SETTLE", 4)
     method = Feature(steps=60, goal=8.0, lr=1e-3, **QUICK | {"batch": 8, "check_every": 2})
     events = [event for event in method.run(base, asked(base)) if isinstance(event, Progress) and event.step]
-    left = [event.scalars[LEFT] for event in events if event.images]
-    assert len(events) < 60 and events[-1].step == len(events)
-    assert max(left[-3:]) <= 8 < min(max(left[k : k + 3]) for k in range(len(left) - 3)), left
+    checks = [(event.step, event.scalars[LEFT]) for event in events if event.images]
+    met = next(k for k in range(2, len(checks)) if max(left for _, left in checks[k - 2 : k + 1]) <= 8)
+    assert checks[-1][0] == events[-1].step == checks[met][0] + 4 < 60, checks
 
 
 def test_a_run_that_never_meets_its_goal_takes_all_its_steps(base):
