@@ -8,9 +8,11 @@ import pytest
 from engine.core.errors import UserError
 from engine.core.labelbook import Counts
 from engine.directions.labelled import shortage
+from engine.evaluation.feature import gone
 from engine.studio import Studio
 from webui.feature import batches, files
 from webui.feature.check import cards
+from webui.feature.check import told as check_told
 from webui.feature.preview import drawn
 from webui.feature.progress import quality, short_of, told
 from webui.pages.feature import FeaturePage
@@ -20,40 +22,62 @@ def share(count, of=200):
     return {"count": count, "of": of, "share": 100 * count / of, "low": 0.1, "high": 1.9}
 
 
-def judged(before, after, removed, *, lpips=0.01, points=0.4, samples=180):
-    """What a check leaves in a run's result, as far as the cards read it."""
+def figures(before, after):
+    """Of one erased feature."""
+    part = (before - after) / before if before else None
+    return {"before": share(before), "after": share(after), "removed": part, "gone": gone(part)}
+
+
+def judged(before, after, *, also=None, lpips=0.01, points=0.4, samples=180, caveats=()):
+    """What a check leaves in a run's result, as far as the page reads it."""
     return {
-        "before": share(before),
-        "after": share(after),
-        "removed": removed,
+        "erased": {"glasses": figures(before, after)} | (also or {}),
         "unaffected": {"samples": samples, "lpips": lpips, "pixels": 0.02},
         "drift": {"young": {"points": points}, "smile": {"points": -0.1}},
+        "caveats": list(caveats),
     }
 
 
 def tones(verdict):
-    """The three cards by their tone, and all they say."""
-    tree = cards(verdict, "glasses")
+    """The cards by their tone, and all they say."""
+    tree = cards(verdict)
     return [card[1]["class"].removeprefix("metric").strip() for card in tree[2:]], str(tree)
 
 
 def test_the_cards_say_what_is_left_what_changed_and_what_moved():
-    assert tones(judged(20, 1, 0.95))[0] == ["good", "good", "good"]
-    tone, said = tones(judged(20, 8, 0.6, lpips=0.08, points=4.2))
+    assert tones(judged(20, 1))[0] == ["good", "good", "good"]
+    tone, said = tones(judged(20, 8, lpips=0.08, points=4.2))
     assert tone == ["warn", "bad", "warn"]
-    assert "In 8 of 200 fresh samples, was in 20" in said and "95 % interval 0.1 to 1.9 %" in said
+    assert "'60 % of it is gone'" in said and "In 8 of 200 fresh samples, was in 20" in said
+    assert "95 % interval of what is left 0.1 to 1.9 %" in said and "Samples without it" in said
     assert "Visibly changed" in said and "Also moved: young" in said and "young +4.2 points" in said
 
 
+def test_every_erased_feature_has_a_card_of_its_own():
+    tone, said = tones(judged(20, 1, also={"hat": figures(10, 12), "sparkle": None}))
+    assert tone == ["good", "warn", "warn", "good", "good"]
+    assert "“glasses”" in said and "'95 % of it is gone'" in said
+    assert "“hat”" in said and "'None of it is gone'" in said and "In 12 of 200 fresh samples, was in 10" in said
+    assert "“sparkle”" in said and "No judge on this machine knows it" in said
+    assert "Samples without any of them" in said
+
+
+def test_what_a_reader_of_the_cards_must_know_stands_below_them():
+    assert len(check_told(judged(20, 1))) == 1
+    _, *notes = check_told(judged(20, 1, caveats=["Nothing is protected.", "Not independent: the judge labelled."]))
+    assert [note[1]["class"] for note in notes] == ["note", "note"]
+    assert "Nothing is protected." in str(notes[0]) and "Not independent" in str(notes[1])
+
+
 def test_where_the_judge_saw_the_feature_nowhere_before_the_card_says_that_it_cannot_tell():
-    tone, said = tones(judged(0, 0, None))
+    tone, said = tones(judged(0, 0))
     assert tone == ["warn", "good", "good"]
     assert "saw it in none of 200 fresh samples before, and in 0 now" in said and "look at the pairs" in said
 
 
 @pytest.mark.parametrize("pixels", [None, float("nan")])
 def test_where_every_sample_showed_it_the_card_of_the_others_says_that_there_are_none(pixels):
-    verdict = judged(200, 3, 0.985, lpips=None, samples=0)
+    verdict = judged(200, 3, lpips=None, samples=0)
     verdict["unaffected"]["pixels"] = pixels
     tone, said = tones(verdict)
     assert tone == ["good", "", "good"] and "There are none" in said

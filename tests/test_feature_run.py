@@ -114,8 +114,9 @@ def test_a_model_that_has_only_z_forgets_a_feature_and_warns_that_nothing_is_pro
 
     had, lacked = (redness(dcgan, part.w) for part in (request.forget, request.retain))
     assert redness(compose(dcgan, deltas), request.forget.w) < had - 0.3 * (had - lacked)
-    words = result(method.check(dcgan, deltas, request))["words"]
-    assert words[-1].startswith("Nothing is protected") and "“red”" in words[-1]
+    verdict = result(method.check(dcgan, deltas, request))
+    (caveat,) = verdict["caveats"]
+    assert caveat.startswith("Nothing is protected") and "“red”" in caveat and verdict["words"][-1] == caveat
 
 
 def test_nothing_is_warned_of_where_something_is_protected_or_there_is_a_w(base):

@@ -23,7 +23,7 @@ from tests.test_eg3d import SMALL
 from webui import words
 from webui.app import serve, site
 from webui.events import SORRY, said
-from webui.feature.check import cards as feature_cards
+from webui.feature.check import told as check_told
 from webui.form import Form
 from webui.grid import LabelGrid, keep_labels
 from webui.headers import First
@@ -240,7 +240,7 @@ def test_a_handler_that_draws_in_portions_keeps_what_it_drew_and_says_what_went_
 
 
 def test_a_feature_run_that_was_stopped_before_its_check_says_so():
-    said_so = str(feature_cards({"unchecked": "the run was stopped"}, "glasses"))
+    said_so = str(check_told({"unchecked": "the run was stopped"}))
     assert "Not checked: the run was stopped" in said_so
 
 

@@ -147,7 +147,8 @@ class FeatureCheck:
 def _told(drift: Drift) -> dict[str, Any]:
     """How often an erased feature was seen and is seen, and which part of it is gone."""
     before, after = drift.before, drift.after
-    return {"before": before.plain(), "after": after.plain(), "removed": removed(before, after)}
+    part = removed(before, after)
+    return {"before": before.plain(), "after": after.plain(), "removed": part, "gone": gone(part)}
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def _left(feature: str, told: Mapping[str, Any] | None) -> str:
         return f"No judge on this machine knows “{feature}”: look at the pairs to see what is left of it"
     after, before = told["after"], told["before"]
     return (
-        f"“{feature}” in {after['count']} of {after['of']} samples (was {before['count']}): {gone(told['removed'])}; "
+        f"“{feature}” in {after['count']} of {after['of']} samples (was {before['count']}): {told['gone']}; "
         f"95 % interval of what is left {after['low']:.1f} to {after['high']:.1f} %"
     )
 

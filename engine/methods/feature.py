@@ -150,7 +150,8 @@ class Feature:
         after, erased = compose(before, deltas).eval(), [one.name for one in features]
         how = {"psi": psi, "seeds": self.checked, "roles": request.roles, "any_judge": self.any_judge}
         verdict = yield from watch(check_feature(before, after, erased, **how))
-        yield Done(verdict | {"words": verdict["words"] + unprotected(before.latent, request.label, kept)})
+        warned = unprotected(before.latent, request.label, kept)
+        yield Done(verdict | {name: verdict[name] + warned for name in ("words", "caveats")})
 
     @property
     def search(self) -> Search:
