@@ -1,1 +1,2 @@
-"""The parts of the Feature page after labelling, one file each: preview, check, the check by people, label files."""
+"""The parts of the Feature page, one file each: which samples are shown, how far labelling has come, label files,
+preview, check, the check by people."""
