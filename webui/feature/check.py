@@ -17,8 +17,8 @@ def checked(studio: Studio, row: Row, owner: str) -> tuple[Node, list[dict]]:
     """The cards, and before/after pairs: labelled ones, then those without the feature that changed most."""
     verdict, target = row.result["verdict"], row.params["target"]
     seeds = dict.fromkeys(target["having"][:SHOWN], "had it")
-    seeds |= dict.fromkeys(verdict.get("still", [])[:SHOWN], "still shows it, says the judge")
-    seeds |= dict.fromkeys(verdict.get("most changed", [])[:SHOWN], "without it, changed most")
+    seeds |= dict.fromkeys(verdict.get("still", [])[:SHOWN], "still shows it")
+    seeds |= dict.fromkeys(verdict.get("most changed", [])[:SHOWN], "changed most")
     size = pictures.small(studio, row.params["base"])
     sides = pictures.before_and_after(studio, row, list(seeds), psi=target["psi"], size=size, owner=owner)
     return [h("h2", "Check"), *told(verdict)], pairs(*sides, list(seeds.values()))
