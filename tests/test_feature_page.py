@@ -157,6 +157,15 @@ def test_every_ten_of_the_next_batch_have_random_samples_and_the_others_are_mark
     assert not any("how" in item for item in ticks["items"])  # the paper's pages are drawn at random
 
 
+def test_a_feature_that_is_named_while_the_page_opens_is_not_overtaken_by_the_one_labelled_last(visit):
+    label(visit, 4)
+    opening = visit.page.load("grid", visit.request)
+    assert "red" in str(next(opening)[visit.page.earlier])
+    visit.see(visit.page.named("blue", visit.batch, "grid", visit.request))
+    assert list(opening) == []
+    assert visit.see(visit.page.load("grid", visit.request))["context"]["feature"] == "red"
+
+
 def test_a_label_of_a_picked_sample_stays_one_when_it_is_shown_again(visit):
     visit.studio.labels.set_many("ann", "tiny", "red", {1003: 1}, how="chosen")
     visit.studio.labels.set_many("ann", "tiny", "red", {1004: 1}, how="guess")

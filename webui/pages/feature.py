@@ -116,11 +116,12 @@ class FeaturePage:
     def load(self, how: str, request: gr.Request) -> Iterator[dict]:
         """The owner's features, and the samples of the one they labelled last."""
         known = self.studio.labels.features(owner_of(request), self.studio.default_base())
+        mine = self.latest.begin(request) if known else None
         usable = [name for name, counts in known.items() if not short_of(counts)]
         choices = {part: gr.update(choices=usable) for part in (self.keep, self.also)}
         yield {self.earlier: earlier_tree(known), **choices}
-        for last in list(known)[:1]:
-            yield from self.samples(last, batches.at_random(0), how, request)
+        if mine and self.latest.is_last(request, mine):  # nothing else was asked for meanwhile
+            yield from self.samples(next(iter(known)), batches.at_random(0), how, request)
 
     def named(self, feature: str, batch: Batch, how: str, request: gr.Request) -> Iterator[dict]:
         yield from self.samples(feature, batches.at_random(batch.number), how, request)
