@@ -276,6 +276,12 @@ def test_most_changed_first_puts_the_larger_difference_in_front(opened):
     expect(captions.first).to_have_text(NASTY)
 
 
+def test_pairs_with_long_captions_stay_side_by_side_on_a_phone(opened):
+    opened.set_viewport_size({"width": 390, "height": 800})
+    boxes = [opened.locator("#compare figure").nth(k).bounding_box() for k in range(2)]
+    assert boxes[0]["width"] == boxes[1]["width"] and boxes[1]["x"] + boxes[1]["width"] <= 390
+
+
 def test_an_unexpected_error_shows_a_sentence_and_no_path(opened):
     opened.get_by_role("button", name="breaks").click()
     expect(opened.locator("[role=alert]")).to_contain_text("Something went wrong that should not have")
