@@ -27,6 +27,7 @@ from engine.masks import vault
 from engine.studio import READY, Studio
 from tests import published
 from webui.feature.files import taken
+from webui.pages.feature import PSI
 
 LONGEST = 600  # letters of a sentence that somebody would read
 CLEAR, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
@@ -67,7 +68,7 @@ class Doors:
         self.take: dict[str, Callable[[Path], object]] = {
             "photo": lambda path: open_photo(path.read_bytes()),
             "picture for a classifier": self._try_picture,
-            "labels": lambda path: taken(self.studio, path.read_bytes(), OWNER),
+            "labels": lambda path: taken(self.studio, path.read_bytes(), PSI, OWNER),
             "run": lambda path: self.studio.import_run(path, owner=OWNER),
             "model": self._import_model,
             "deposit": self._hand_back_deposit,
