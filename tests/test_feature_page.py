@@ -69,6 +69,11 @@ def test_what_a_reader_of_the_cards_must_know_stands_below_them():
     assert "Nothing is protected." in str(notes[0]) and "Not independent" in str(notes[1])
 
 
+def test_a_check_that_was_stored_before_features_had_figures_of_their_own_is_shown_in_words():
+    said = check_told({"words": ["“hat” in 0 of 200 samples (was 24)"], "before": {}, "after": {}})
+    assert "in 0 of 200 samples" in str(said)
+
+
 def test_where_the_judge_saw_the_feature_nowhere_before_the_card_says_that_it_cannot_tell():
     tone, said = tones(judged(0, 0))
     assert tone == ["warn", "good", "good"]

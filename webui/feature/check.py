@@ -28,6 +28,8 @@ def told(verdict: dict) -> list[Node]:
     """The cards, then what a reader of them must know."""
     if "unchecked" in verdict:
         return [unchecked(verdict)]
+    if "erased" not in verdict:  # stored before each feature had figures of its own
+        return [h("p", text) for text in verdict["words"]]
     caveats = [h("div", h("p", text), cls="note") for text in verdict["caveats"]]
     return [cards(verdict), *caveats]
 
