@@ -51,7 +51,7 @@ def test_an_erasure_is_attacked_and_the_report_can_be_taken_along(page, server):
     choose_quick(page)
     page.get_by_role("button", name="Run the audit").click()
     report = page.locator("#audit-report")
-    expect(report.locator(".finding")).to_have_count(8, timeout=LONG)
+    expect(report.locator(".finding")).to_have_count(9, timeout=LONG)
     expect(report.locator(".verdict .says")).to_be_visible()
     expect(report.locator("[data-attack=encoder]")).to_contain_text("no encoder was trained for this model")
     expect(report.locator("[data-attack=neighbours]")).to_contain_text("95 % interval")
