@@ -93,8 +93,8 @@ def test_a_page_that_waits_for_the_server_asks_for_hardly_any_frames(page, serve
 
 
 def test_a_page_that_watches_a_run_is_laid_out_only_when_there_is_news(page, server):
-    begin(page, server.url)
-    expect(page.locator(".job .status")).to_contain_text("of 2000")
+    begin(page, server.url, steps=20_000)
+    expect(page.locator(".job .status")).to_contain_text("of 20000")
     browser = page.context.new_cdp_session(page)
     browser.send("Performance.enable")
 

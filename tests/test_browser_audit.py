@@ -61,7 +61,7 @@ def test_an_erasure_is_attacked_and_the_report_can_be_taken_along(page, server):
     with page.expect_download() as download:
         report.get_by_role("link", name="JSON").click()
     found = json.loads(download.value.path().read_text())
-    assert len(found["findings"]) == 8 and "--person 7" in found["command"]
+    assert len(found["findings"]) == 9 and "--person 7" in found["command"]
     with page.expect_download() as download:
         report.get_by_role("link", name="HTML").click()
     assert "What should have stayed" in download.value.path().read_text()

@@ -26,7 +26,7 @@ class Ascent:
     accepts: ClassVar[type] = Generator
     title: ClassVar[str] = "Naive baseline: push away from the pictures"
 
-    steps: int = knob(40, "optimiser steps", min=1, max=2000)
+    steps: int = knob(40, "optimiser steps", min=1, max=20_000)
     lr: float = knob(1e-3, "Adam learning rate", min=1e-6, max=1e-1)
     batch: int = knob(4, "forgotten samples per step", min=1, max=64)
     snapshot_every: int = knob(10, "steps between two snapshots", min=1, max=1000, advanced=True)
