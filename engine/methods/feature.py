@@ -207,7 +207,9 @@ class Feature:
         erased = (self.batch - attacked + 1) // 2
         return lessons.draw((self.batch - attacked - erased, erased, attacked), random)
 
-    def attacked(self, base, student, lessons: Lessons, sights, step: int):
+    def attacked(
+        self, base: nn.Module, student: nn.Module, lessons: Lessons, sights: Sequence[Sight], step: int
+    ) -> Task:
         """The lessons with codes where an attacker finds the feature in the student as it is now. They depend on the
         step alone, so that a resumed run meets the same ones."""
         if not self.attacks or lessons.attacker is None:
