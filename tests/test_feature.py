@@ -16,6 +16,7 @@ from engine.data import LatentBatch, Request
 from engine.delta import Delta, compose, editable
 from engine.directions.attacked import RADIUS
 from engine.directions.direction import Direction
+from engine.directions.fits import area_under_curve
 from engine.directions.labelled import Labelled
 from engine.directions.sight import Eye, Seen, Sight
 from engine.directions.study import Search, prepare_lessons, study
@@ -103,6 +104,14 @@ def test_erasing_a_feature_removes_it_and_keeps_the_rest(tiny, red):
 needs_alex = pytest.mark.skipif(
     not assets.is_present("lpips-alex"), reason="AlexNet is not here: python app.py assets fetch"
 )
+
+
+def test_every_sample_that_shows_nothing_is_kept_also_where_a_probe_is_unsure(tiny, red):
+    eye, search = Eye(16), Search(samples=80)
+    found = ended(study(tiny, labelled_codes(tiny, red), search, eye))
+    lessons, held_out = ended(prepare_lessons(tiny, found, search, eye))
+    assert (~found.flagged & ~found.clear).any()  # the test would say nothing
+    assert len(lessons.keep.codes) + len(held_out.keep.codes) == int((~found.flagged).sum())
 
 
 @needs_alex
@@ -514,6 +523,19 @@ def test_a_sight_needs_no_more_than_looks():
     assert not (sight.flags(looks) & sight.is_clear(looks)).any()
     joined = Seen.join([Seen(*[looks[:2]] * 4), Seen(*[looks[2:5]] * 4)])
     assert torch.equal(joined.of(torch.tensor([4])).codes, looks[4:5])
+
+
+def test_a_number_that_random_samples_hardly_vary_in_does_not_decide_alone():
+    random = torch.Generator().manual_seed(0)
+    looks = torch.randn(1200, 20, generator=random)
+    looks[:, 7] = 0  # dark in every sample of the pool, and a little lit in a few labelled ones by chance
+    looks[:8, 7] = 0.05
+    truth = looks[:, 3] > 1
+    sight = Sight.fit(Labelled.of("x", looks[:100][truth[:100]], looks[:100][~truth[:100]]), looks[200:], 0.95)
+    fresh = looks[200:].clone()
+    fresh[::2, 7] = 0.05
+    assert (sight.scores(fresh) - sight.scores(looks[200:])).abs().max() < 1
+    assert area_under_curve(sight.scores(fresh), truth[200:].float()) > 0.9
 
 
 def test_the_request_keeps_the_labels_apart(tiny):

@@ -26,6 +26,7 @@ SMALLEST = 64  # px of a picture in which AlexNet, which learnt from photos, see
 BATCH = 16
 MOST = 1.5  # times the labelled share
 PENALTY = 0.125  # of the regression, for each number that is looked at
+LEAST = 0.01  # of the mean spread: a number that hardly varies over random samples would else decide alone
 MARGIN = 0.5  # standard deviations below the gate from which a sample is clearly without the feature
 TRUSTED, DISTRUST = 0.95, 10.0  # for each point of AUC below the first, the margin grows by a tenth
 
@@ -119,7 +120,8 @@ class Sight:
         held-out samples with the feature through, and is not above the probe's own boundary, unless that would flag
         more than `MOST` times as many random samples as were labelled: a weak probe would change everybody. What it
         calls clear lies further from the gate, the worse it told held-out samples apart, down to the median."""
-        mean, std = pool.mean(0), pool.std(0) + 1e-6
+        mean, std = pool.mean(0), pool.std(0)
+        std = std + LEAST * std.mean()
         pool = (pool - mean) / std
         known = Labelled(
             labelled.name, (labelled.having - mean) / std, (labelled.lacking - mean) / std, labelled.chosen
