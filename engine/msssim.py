@@ -143,8 +143,8 @@ def _slope(kept: tuple[Tensor, ...], grad: Tensor, which: int) -> Tensor:
 
 def _turned(maps: Tensor, high: Tensor, wide: Tensor) -> Tensor:
     """Maps [..., h, w] blurred by products with `high` [h', h] and `wide` [w', w]: [..., w', h']."""
-    half = products.linear(maps.flatten(0, -2), wide).view(*maps.shape[:-1], -1)
-    return products.linear(half.mT.flatten(0, -2), high).view(*half.shape[:-2], half.shape[-1], -1)
+    half = products.linear(maps.flatten(0, -2), wide).view(*maps.shape[:-1], len(wide))
+    return products.linear(half.mT.flatten(0, -2), high).view(*half.mT.shape[:-1], len(high))
 
 
 @cache

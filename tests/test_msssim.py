@@ -102,3 +102,7 @@ def test_a_blur_first_asked_for_in_inference_mode_can_be_learnt_through_later():
     moved = y.clone().requires_grad_(True)
     msssim(moved, x).sum().backward()
     assert moved.grad.abs().max() > 0
+
+
+def test_no_pairs_have_no_values():
+    assert msssim(torch.rand(0, 3, 28, 28), torch.rand(0, 3, 28, 28)).shape == (0,)

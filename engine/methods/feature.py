@@ -196,7 +196,10 @@ class Feature:
             raise UserError(f"training broke off at step {step}: the loss is {loss.item()}; lower lr={self.lr:g}")
         optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], LONGEST)
+        weights = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
+        length = nn.utils.get_total_norm([p.grad for p in weights])
+        if length > LONGEST:  # else nothing is to be passed over
+            nn.utils.clip_grads_with_norm_(weights, LONGEST, length)
         optimiser.step()
         return {"unlearn": unlearn.item(), "percep": percep.item(), "recon": recon.item()}
 
