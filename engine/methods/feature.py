@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from engine import device as devices
+from engine import memory
 from engine.core.errors import Stopped, UserError
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
@@ -102,6 +103,7 @@ class Feature:
     def __post_init__(self) -> None:
         check(self)
 
+    @memory.kept_while_running
     def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
         student = copy.deepcopy(base)
         optimiser = torch.optim.Adam(editable(student), lr=self.lr, fused=True)
@@ -245,10 +247,11 @@ class Watcher:
         erase, keep = (self._part(kind) for kind in ("erase", "keep"))
         seen = self.eye.look(student, erase.codes)
         shows = torch.stack([sight.flags(seen.looks) for sight in self.sights]).any(0)
-        clean = self.eye.look(student, keep.codes)
-        if clean.pictures.var() < keep.pictures.var() / 2:
+        with torch.no_grad():
+            clean = self.eye.pictures(student, keep.codes)[1]
+        if clean.var() < keep.pictures.var() / 2:
             raise UserError("training has collapsed: the pictures lost half of their contrast; lower lr or alpha")
-        drift = (clean.pictures - keep.pictures).abs().mean()
+        drift = (clean - keep.pictures).abs().mean()
         return {LEFT: 100 * self.share * shows.float().mean().item(), DRIFT: drift.item()}
 
     def pairs(self, student: nn.Module) -> dict[str, np.ndarray]:
