@@ -42,6 +42,7 @@ from engine.resume import capture, resume
 
 WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
+FRESH = 4  # of the young average's weights: the larger, the sooner what is untrained fades
 SETTLE = 60  # steps after that, in which what else has moved comes back
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
@@ -129,7 +130,7 @@ class Feature:
         while step < last:
             step += 1
             losses = self.step(student, optimiser, lessons, eye, random, step, last)
-            _average(smoothed, student, max(1 - self.smooth, 1 / step))
+            _average(smoothed, student, share_of_newest(step, self.smooth))
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(step, capture(student, optimiser, random, step) | _weights(smoothed))
                 lessons = yield from self.attacked(base, student, lessons, found.sights, step)
@@ -280,6 +281,12 @@ def pairs(eye: Eye, base: nn.Module, student: nn.Module, codes: Mapping[str, Ten
 def distance(x: Tensor, y: Tensor) -> Tensor:
     """L1 of each sample."""
     return (x - y).abs().mean((1, 2, 3))
+
+
+def share_of_newest(step: int, smooth: float) -> float:
+    """What the weights of this step are of their average. While that is young, a step counts by about its third power:
+    with all steps alike, the untrained first ones would stay in it for twenty more."""
+    return max(1 - smooth, FRESH / (step + FRESH - 1))
 
 
 @torch.no_grad()
