@@ -41,10 +41,13 @@ class Perceptual(nn.Module):
 
     def features(self, images: Tensor) -> tuple[Tensor, ...]:
         """Unit-length feature maps of images in [-1, 1], one per layer that LPIPS compares."""
+        return tuple(unit(x) for x in self.maps(images))
+
+    def maps(self, images: Tensor) -> tuple[Tensor, ...]:
+        """The same as the trunk gives them."""
         if min(images.shape[-2:]) < SMALLEST:
             images = F.interpolate(images, size=(SMALLEST, SMALLEST), mode="bilinear", align_corners=False)
-        maps = self.network.net(self.network.scaling_layer(images))
-        return tuple(x / (x.square().sum(1, keepdim=True).sqrt() + 1e-10) for x in maps)
+        return tuple(self.network.net(self.network.scaling_layer(images)))
 
     def distance(self, a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> Tensor:
         """LPIPS [n] of two `features`; b may hold one image for all of a."""
@@ -54,6 +57,11 @@ class Perceptual(nn.Module):
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """LPIPS [n] of two batches of images in [-1, 1]."""
         return self.distance(self.features(a), self.features(b))
+
+
+def unit(x: Tensor) -> Tensor:
+    """A feature map whose every place is a vector of length 1."""
+    return x / (x.square().sum(1, keepdim=True).sqrt() + 1e-10)
 
 
 def identity(images: Tensor) -> Tensor:

@@ -6,11 +6,14 @@ below a small floor decays instead of being cut. Where both can, they agree.
 """
 
 import math
+from functools import cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from engine import products
 from engine.core.errors import UserError
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
@@ -62,39 +65,102 @@ def _by_us(x: Tensor, y: Tensor, data_range: float) -> Tensor:
     if not levels:
         raise UserError(f"pictures of {side} px are too small to compare by structure; use at least 7 px")
     weights = x.new_tensor(WEIGHTS[:levels])
-    window = _gaussian(window_of(side), x)
-    terms = []
-    for level in range(levels):
-        luminance, contrast = _ssim_parts(x, y, window, data_range)
-        if level + 1 < levels:
-            terms.append(_floored(contrast))
-            pad = [side % 2 for side in x.shape[-2:]]
-            x, y = (F.avg_pool2d(image, 2, padding=pad) for image in (x, y))
-    terms.append(_floored(luminance))
-    powers = (weights / weights.sum())[:, None, None]
-    return (torch.stack(terms) ** powers).prod(0).mean(1)  # [levels, n, c] -> [n]
+    terms = floored(_Terms.apply(x, y, levels, window_of(side), data_range))
+    return (terms ** (weights / weights.sum())[:, None, None]).prod(0).mean(1)  # [levels, n, c] -> [n]
 
 
-def _ssim_parts(x: Tensor, y: Tensor, window: Tensor, data_range: float) -> tuple[Tensor, Tensor]:
-    """Mean SSIM and mean contrast-structure term, [n, c] each."""
-    c1, c2 = (K1 * data_range) ** 2, (K2 * data_range) ** 2
-    n, c = x.shape[:2]
-    stacked = torch.cat([x, y, x * x, y * y, x * y], 1)
-    kernel = window.expand(5 * c, 1, 1, -1)
-    stacked = F.conv2d(F.conv2d(stacked, kernel, groups=5 * c), kernel.mT, groups=5 * c)
-    mean_x, mean_y, xx, yy, xy = stacked.view(n, 5, c, *stacked.shape[-2:]).unbind(1)
-    var_x, var_y, cov = xx - mean_x**2, yy - mean_y**2, xy - mean_x * mean_y
-    contrast = (2 * cov + c2) / (var_x + var_y + c2)
-    luminance = (2 * mean_x * mean_y + c1) / (mean_x**2 + mean_y**2 + c1)
-    return (luminance * contrast).mean((2, 3)), contrast.mean((2, 3))
+class _Terms(torch.autograd.Function):
+    """The mean contrast-structure term of every scale, of the last one the mean SSIM: [levels, n, c].
+
+    Blurs are products with banded matrices, which leave a map turned around; its terms and means do not mind. As SSIM
+    asks for the variances' sum alone, four maps are blurred, and three gradients; autograd would blur five and five.
+    """
+
+    @staticmethod
+    def forward(ctx, x, y, levels, window, data_range):
+        c1, c2 = (K1 * data_range) ** 2, (K2 * data_range) ** 2
+        pictures, kept, terms = torch.stack([x, y]), [], []
+        for level in range(levels):
+            x, y = pictures
+            blur = [_band(side, window, x.dtype, x.device) for side in pictures.shape[-2:]]
+            moments = pictures.new_empty(4, *x.shape)
+            moments[:2] = pictures
+            torch.mul(x, y, out=moments[3])
+            torch.mul(x, x, out=moments[2]).addcmul_(y, y)
+            a, b, squares, product = _turned(moments, *blur)
+            ab, aabb = a * b, (a * a).addcmul_(b, b)
+            below = squares.sub_(aabb).add_(c2)  # both variances
+            contrast = product.sub_(ab).mul_(2).add_(c2).div_(below)
+            last = level + 1 == levels
+            if last:
+                scale = aabb.add_(c1)
+                luminance = ab.mul_(2).add_(c1).div_(scale)
+                terms.append((luminance * contrast).mean((2, 3)))
+                kept += [pictures, *blur, a, b, below, contrast, luminance, scale]
+            else:
+                terms.append(contrast.mean((2, 3)))
+                kept += [pictures, *blur, a, b, below, contrast]
+                pictures = F.avg_pool2d(pictures.flatten(0, 1), 2, padding=_pad(pictures)).unflatten(0, (2, -1))
+        ctx.save_for_backward(*kept)
+        return torch.stack(terms)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        found = [None, None]
+        for which in range(2):
+            if ctx.needs_input_grad[which]:
+                found[which] = _slope(ctx.saved_tensors, grad, which)
+        return *found, None, None, None
 
 
-def _floored(term: Tensor) -> Tensor:
+def _slope(kept: tuple[Tensor, ...], grad: Tensor, which: int) -> Tensor:
+    """The gradient of the first picture, or of the second."""
+    to_x = None
+    for level in reversed(range(len(grad))):
+        pictures, high, wide, *means, below, contrast = kept[7 * level : 7 * level + 7]
+        x, y, a, b = pictures[which], pictures[1 - which], means[which], means[1 - which]
+        each = (grad[level] / (a.shape[-2] * a.shape[-1]))[..., None, None]
+        maps = torch.empty(3, *a.shape, dtype=a.dtype, device=a.device)  # of the mean, of both variances, of x y
+        if level + 1 == len(grad):
+            luminance, scale = kept[-2:]
+            lit = (b - luminance * a).mul_(contrast).mul_(2 * each).div_(scale)
+            each = luminance * each
+        share = each / below
+        torch.mul(share, contrast, out=maps[1]).neg_()
+        torch.mul(share, 2, out=maps[2])
+        torch.mul(maps[1], a, out=maps[0]).mul_(-2).addcmul_(maps[2], b, value=-1)
+        if level + 1 == len(grad):
+            maps[0] += lit
+        to_mean, to_squares, to_product = _turned(maps, wide.mT, high.mT)
+        mine = to_mean.addcmul_(to_squares, x, value=2).addcmul_(to_product, y)
+        if to_x is not None:
+            how = [2, 2], [2, 2], _pad(x), False, True, None
+            mine += torch.ops.aten.avg_pool2d_backward(to_x, x, *how)
+        to_x = mine
+    return to_x
+
+
+def _turned(maps: Tensor, high: Tensor, wide: Tensor) -> Tensor:
+    """Maps [..., h, w] blurred by products with `high` [h', h] and `wide` [w', w]: [..., w', h']."""
+    half = products.linear(maps.flatten(0, -2), wide).view(*maps.shape[:-1], len(wide))
+    return products.linear(half.mT.flatten(0, -2), high).view(*half.mT.shape[:-1], len(high))
+
+
+@cache
+@torch.inference_mode(False)  # it may be kept for a backward pass, whoever asked for it first
+def _band(side: int, window: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The matrix [side - window + 1, side] that blurs a row; no pixel outside is asked for."""
+    at = torch.arange(window, dtype=dtype, device=device) - window // 2
+    bell = torch.exp(-(at**2) / (2 * SIGMA**2))
+    rows = [F.pad(bell / bell.sum(), (start, side - window - start)) for start in range(side - window + 1)]
+    return torch.stack(rows)
+
+
+def _pad(pictures: Tensor) -> list[int]:
+    return [side % 2 for side in pictures.shape[-2:]]
+
+
+def floored(term: Tensor) -> Tensor:
     """The term itself above the floor; below it positive, finite and sloped."""
     return torch.where(term > FLOOR, term, FLOOR * torch.exp((term.clamp(max=FLOOR) - FLOOR) / DECAY))
-
-
-def _gaussian(size: int, like: Tensor) -> Tensor:
-    at = torch.arange(size, dtype=like.dtype, device=like.device) - size // 2
-    bell = torch.exp(-(at**2) / (2 * SIGMA**2))
-    return bell / bell.sum()

@@ -97,3 +97,15 @@ def test_a_chain_may_compute_in_bfloat16_as_a_whole():
     y.float().square().sum().backward()
     for given in (x, *(tensor for link in links for tensor in (link.depth, link.point, link.bias))):
         assert given.grad.dtype == torch.float32 and given.grad.abs().sum() > 0
+
+
+def test_scaled_weights_are_the_product_and_have_its_gradients():
+    random = torch.Generator().manual_seed(0)
+    weight, style = (torch.randn(*shape, generator=random).requires_grad_() for shape in ((4, 3), (2, 3)))
+    plain = weight * style[:, None]
+    assert torch.equal(chain.scaled(weight, style), plain)
+    with torch.autocast("cpu", torch.bfloat16):
+        quick = chain.scaled(weight, style)
+    assert torch.equal(quick, plain.bfloat16())  # rounded once
+    given = [one.detach().double().requires_grad_() for one in (weight, style)]
+    assert torch.autograd.gradcheck(chain.scaled, given)

@@ -6,6 +6,7 @@ import torch
 from engine import assets
 from engine.generators import bases
 from engine.generators.dcgan import Dcgan
+from engine.train.start import draw_weights
 
 
 @pytest.fixture
@@ -32,6 +33,19 @@ def test_asking_it_to_train_does_not_mix_the_pictures_of_a_batch(small):
 def test_truncation_pulls_z_towards_zero(small):
     z = small.sample_z([0])
     assert torch.allclose(small.map(z, psi=0.5)[:, 0], z / 2)
+
+
+@pytest.mark.parametrize("samples", [1, 20])  # few places at the first maps, and many at all
+def test_in_bfloat16_picture_and_gradients_are_those_of_its_layers_up_to_rounding(small, samples):
+    small = draw_weights(small, 0)
+    w, weights = small.map(small.sample_z(range(samples))), list(small.main.parameters())
+    found = []
+    for run in (small.synth, lambda w: torch.tanh(small.main(w[:, 0, :, None, None]))):
+        with torch.autocast("cpu", torch.bfloat16, enabled=run == small.synth):
+            picture = run(w).float()
+        found.append((picture.detach(), *torch.autograd.grad(picture.square().mean(), weights)))
+    for quick, exact in zip(*found, strict=True):
+        assert quick.dtype == torch.float32 and (quick - exact).norm() <= 0.05 * exact.norm()  # 4 convs of 8 bits
 
 
 @pytest.mark.assets

@@ -315,3 +315,18 @@ def test_enough_is_a_good_and_steady_score():
     assert not is_enough([0.8, 0.93, 0.95, 0.935, 0.934])
     assert not is_enough([0.8, 0.81, 0.81, 0.81, 0.81]) and not is_enough([])
     assert not is_enough([math.nan])
+
+
+@pytest.mark.parametrize("side", [2, 4, 5])
+def test_a_map_of_any_number_type_is_averaged_in_single_precision(side):
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 8, 8, 5, generator=random).bfloat16().permute(0, 3, 1, 2)
+    plain = torch.nn.functional.adaptive_avg_pool2d
+    found = []
+    for way in (sight.averaged, lambda x, side: plain(x.float(), side)):
+        moved = x.clone().requires_grad_(True)
+        y = way(moved, side)
+        y.square().sum().backward()
+        found.append((y.detach(), moved.grad.float()))
+    assert torch.equal(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=0.01, atol=1e-4)  # bfloat16 has 8 bits

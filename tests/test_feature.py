@@ -30,7 +30,7 @@ from engine.evaluation.shares import Drift, Share, removed
 from engine.generators import architectures
 from engine.generators.tiny import Tiny
 from engine.methods import feature
-from engine.methods.feature import Feature, Watcher
+from engine.methods.feature import Feature, Watcher, share_of_newest
 from engine.requests import labelled_codes
 from engine.studio.forgetting import describe, revive
 from tests import procedural
@@ -670,3 +670,23 @@ def test_with_fixed_noise_a_stylegan_that_is_the_base_loses_exactly_nothing_on_w
     optimiser = torch.optim.Adam(editable(student))
     losses = Feature().step(student, optimiser, None, eye, torch.Generator(), step=1, last=300)
     assert set(losses.values()) == {0.0}
+
+
+@pytest.mark.parametrize("smooth", [0.0, 0.95])
+def test_a_young_average_forgets_the_untrained_weights_and_an_old_one_is_as_smooth_as_asked(smooth):
+    shares = [share_of_newest(step, smooth) for step in range(1, 301)]
+    assert shares[0] == 1 and shares == sorted(shares, reverse=True) and shares[-1] == 1 - smooth
+    assert math.prod(1 - share for share in shares[5:20]) < 0.02  # of the first five steps, after twenty
+
+
+@pytest.mark.parametrize("longest", [1e-3, 1e6])
+def test_only_gradients_that_are_too_long_are_shortened(tiny, monkeypatch, longest):
+    codes, eye = tiny.map(tiny.sample_z(range(4)))[:, 0], Eye(tiny.sizes[0])
+    others, everyone = eye.look(tiny, codes.flip(0)), torch.ones(4, dtype=torch.bool)
+    monkeypatch.setattr(Feature, "draw", lambda *_: (codes, others, everyone))
+    monkeypatch.setattr(feature, "LONGEST", longest)
+    student = copy.deepcopy(tiny)
+    optimiser = torch.optim.Adam(editable(student))
+    Feature().step(student, optimiser, None, eye, torch.Generator(), 1, 300)
+    length = torch.nn.utils.get_total_norm([p.grad for p in student.parameters() if p.grad is not None]).item()
+    assert length == pytest.approx(1e-3, rel=0.01) if longest < 1 else 0.01 < length < longest

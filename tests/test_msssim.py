@@ -4,6 +4,7 @@ import pytest
 import pytorch_msssim
 import torch
 
+from benchmarks import feature_reference
 from engine.core.errors import UserError
 from engine.msssim import levels_of, msssim, structure_distance
 
@@ -77,3 +78,31 @@ def test_beside_a_pair_without_likeness_another_keeps_its_value_and_both_have_a_
 def test_pictures_smaller_than_the_window_are_refused():
     with pytest.raises(UserError, match="at least 7 px"):
         msssim(torch.rand(1, 3, 6, 6), torch.rand(1, 3, 6, 6))
+
+
+@pytest.mark.parametrize("side", [7, 28, 33, 64, 160])
+@pytest.mark.parametrize("noise", [0.02, 0.5])
+def test_value_and_slopes_are_those_of_the_plain_formulation(side, noise):
+    x, y = (2 * one.double() - 1 for one in pair(side, noise))
+    y[1] = -x[1]  # nothing alike
+    found = []
+    for way in (structure_distance, feature_reference.structure_distance):
+        both = [one.clone().requires_grad_(True) for one in (x, y)]
+        value = way(*both)
+        value.dot(value.new_tensor([1.0, 2.0])).backward()
+        found.append((value.detach(), *(one.grad for one in both)))
+    for ours, plain in zip(*found, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-12)
+
+
+def test_a_blur_first_asked_for_in_inference_mode_can_be_learnt_through_later():
+    x, y = (one[..., :19, :23] for one in pair(28))  # sides that no other test asks for
+    with torch.inference_mode():
+        msssim(x, y)
+    moved = y.clone().requires_grad_(True)
+    msssim(moved, x).sum().backward()
+    assert moved.grad.abs().max() > 0
+
+
+def test_no_pairs_have_no_values():
+    assert msssim(torch.rand(0, 3, 28, 28), torch.rand(0, 3, 28, 28)).shape == (0,)

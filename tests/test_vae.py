@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine.core.events import Done, Progress, Snapshot, result
 from engine.generators import bases
-from engine.generators.vae import Vae, flatten, layout, unflatten
+from engine.generators.vae import Vae, flatten, layout, unflatten, widened
 from engine.train.start import draw_weights
 from engine.train.vae import SHAPES, digits, measure, train
 
@@ -150,3 +150,17 @@ def test_a_shipped_base_needs_no_assets_and_draws(name):
 def test_the_shipped_digits_come_back():
     splits_left_out = digits()[:100]
     assert measure(bases["digits-vae"].load(), splits_left_out)["l1"] < 0.15
+
+
+def test_in_bfloat16_a_doubled_map_is_the_same_conv_with_the_same_gradients_up_to_rounding():
+    random = torch.Generator().manual_seed(0)
+    conv = torch.nn.Conv2d(5, 7, 3, padding=1)
+    x = torch.randn(2, 5, 6, 4, generator=random).requires_grad_()
+    found = []
+    for quick in (True, False):
+        with torch.autocast("cpu", torch.bfloat16, enabled=quick):
+            y = widened(x.bfloat16() if quick else x, conv).float()
+        found.append((y.detach(), *torch.autograd.grad(y.square().sum(), (x, conv.weight, conv.bias))))
+    for rounded, exact in zip(*found, strict=True):
+        assert rounded.dtype == torch.float32 and (rounded - exact).norm() <= 0.02 * exact.norm()  # 8 bits
+    assert torch.equal(found[1][0], conv(torch.nn.functional.interpolate(x, scale_factor=2.0)))

@@ -33,6 +33,41 @@ def _links(parts: tuple) -> list[Link]:
     return [Link(*parts[at : at + 4]) for at in range(0, len(parts), 4)]
 
 
+def scaled(weight: Tensor, style: Tensor) -> Tensor:
+    """Weights [outputs, c] with their inputs scaled by each sample's style [n, c], in the number type that products are
+    computed in: [n, outputs, c]."""
+    return _Scaled.apply(weight, style)
+
+
+class _Scaled(torch.autograd.Function):
+    """A sample at a time, so that what is computed in single precision stays in the cache."""
+
+    @staticmethod
+    def forward(ctx, weight, style):
+        ctx.save_for_backward(weight, style)
+        device = weight.device.type
+        if not torch.is_autocast_enabled(device):
+            return weight * style[:, None]
+        y = weight.new_empty(len(style), *weight.shape, dtype=torch.get_autocast_dtype(device))
+        for mine, own in zip(y, style, strict=True):
+            mine.copy_(weight * own)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (weight, style), (for_weight, for_style) = ctx.saved_tensors, ctx.needs_input_grad
+        to_weight = torch.zeros_like(weight) if for_weight else None
+        to_style = torch.empty_like(style) if for_style else None
+        for i, own in enumerate(style.to(weight.dtype)):
+            g = grad[i].to(weight.dtype)
+            if for_weight:
+                to_weight.addcmul_(g, own)
+            if for_style:
+                to_style[i] = (g * weight).sum(0)
+        return to_weight, to_style
+
+
 class _Chain(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, *parts):
@@ -58,7 +93,9 @@ class _Chain(torch.autograd.Function):
         found, count = [], len(wanted)
         for at in reversed(range(count)):
             before, depth, spread, point, after = kept[5 * at : 5 * at + 5]
-            g = aten.leaky_relu_backward(grad.to(after.dtype), after, SLOPE, True).flatten(1, 2)
+            g = grad.to(after.dtype)
+            mine = {"grad_input": g} if at + 1 < count else {}  # what this pass made itself is written over
+            g = aten.leaky_relu_backward(g, after, SLOPE, True, **mine).flatten(1, 2)
             to_point = torch.bmm(g.mT, spread) if wanted[at].point else None
             to_bias = g.sum((0, 1)) if wanted[at].bias else None
             for_x, for_depth = at > 0 or ctx.needs_input_grad[0], wanted[at].depth

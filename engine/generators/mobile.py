@@ -74,8 +74,7 @@ class Separable(Noisy):
         self.point = nn.Parameter(torch.randn(channels, inputs) * 4)  # makes up for the gain and the ReLU
 
     def link(self, w: Tensor) -> chain.Link:
-        point = self.point * self.style(w)[:, None]  # [n, c, inputs]
-        return chain.Link(self.depth, point, self.noise.flatten(0, 1), self.bias)
+        return chain.Link(self.depth, chain.scaled(self.point, self.style(w)), self.noise.flatten(0, 1), self.bias)
 
 
 class Block(nn.Module):

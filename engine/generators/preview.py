@@ -38,7 +38,7 @@ class Afar(nn.Module):
     def link(self, side: int, conv: "Separable", w: Tensor) -> chain.Link:
         spread = w.new_tensor([[self.edge, 0, 0], [1 - self.edge, 1, 1 - self.edge], [0, 0, self.edge]])
         depth = self.depth + spread @ conv.depth.detach() @ spread.mT
-        point = conv.point.detach() * self.gain[:, None] * frozen(conv.style, w)[:, None]
+        point = chain.scaled(conv.point.detach() * self.gain[:, None], frozen(conv.style, w))
         noise = F.avg_pool2d(conv.noise.permute(2, 0, 1), len(conv.noise) // side).flatten()[:, None]
         return chain.Link(depth, point, noise, self.shift + conv.bias.detach())
 

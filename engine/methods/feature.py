@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from engine import device as devices
+from engine import memory
 from engine.core.errors import Stopped, UserError
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
@@ -41,6 +42,7 @@ from engine.resume import capture, resume
 
 WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
+FRESH = 4  # of the young average's weights: the larger, the sooner what is untrained fades
 SETTLE = 60  # steps after that, in which what else has moved comes back
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
@@ -102,6 +104,7 @@ class Feature:
     def __post_init__(self) -> None:
         check(self)
 
+    @memory.kept_while_running
     def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
         student = copy.deepcopy(base)
         optimiser = torch.optim.Adam(editable(student), lr=self.lr, fused=True)
@@ -127,7 +130,7 @@ class Feature:
         while step < last:
             step += 1
             losses = self.step(student, optimiser, lessons, eye, random, step, last)
-            _average(smoothed, student, max(1 - self.smooth, 1 / step))
+            _average(smoothed, student, share_of_newest(step, self.smooth))
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(step, capture(student, optimiser, random, step) | _weights(smoothed))
                 lessons = yield from self.attacked(base, student, lessons, found.sights, step)
@@ -196,7 +199,10 @@ class Feature:
             raise UserError(f"training broke off at step {step}: the loss is {loss.item()}; lower lr={self.lr:g}")
         optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], LONGEST)
+        weights = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
+        length = nn.utils.get_total_norm([p.grad for p in weights])
+        if length > LONGEST:  # else nothing is to be passed over
+            nn.utils.clip_grads_with_norm_(weights, LONGEST, length)
         optimiser.step()
         return {"unlearn": unlearn.item(), "percep": percep.item(), "recon": recon.item()}
 
@@ -243,10 +249,11 @@ class Watcher:
         erase, keep = (self._part(kind) for kind in ("erase", "keep"))
         seen = self.eye.look(student, erase.codes)
         shows = torch.stack([sight.flags(seen.looks) for sight in self.sights]).any(0)
-        clean = self.eye.look(student, keep.codes)
-        if clean.pictures.var() < keep.pictures.var() / 2:
+        with torch.no_grad():
+            clean = self.eye.pictures(student, keep.codes)[1]
+        if clean.var() < keep.pictures.var() / 2:
             raise UserError("training has collapsed: the pictures lost half of their contrast; lower lr or alpha")
-        drift = (clean.pictures - keep.pictures).abs().mean()
+        drift = (clean - keep.pictures).abs().mean()
         return {LEFT: 100 * self.share * shows.float().mean().item(), DRIFT: drift.item()}
 
     def pairs(self, student: nn.Module) -> dict[str, np.ndarray]:
@@ -275,6 +282,12 @@ def pairs(eye: Eye, base: nn.Module, student: nn.Module, codes: Mapping[str, Ten
 def distance(x: Tensor, y: Tensor) -> Tensor:
     """L1 of each sample."""
     return (x - y).abs().mean((1, 2, 3))
+
+
+def share_of_newest(step: int, smooth: float) -> float:
+    """What the weights of this step are of their average. While that is young, a step counts by about its third power:
+    with all steps alike, the untrained first ones would stay in it for twenty more."""
+    return max(1 - smooth, FRESH / (step + FRESH - 1))
 
 
 @torch.no_grad()

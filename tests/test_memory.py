@@ -1,0 +1,42 @@
+"""A loop that keeps its memory does not ask the system for it again, and gives it back in the end."""
+
+import ctypes
+import resource
+import sys
+
+import pytest
+import torch
+
+from engine import memory
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"), reason="only glibc can be told"
+)
+
+
+def faults(rounds: int) -> int:
+    """Pages that the system had to give for blocks of 40 MB."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(rounds):
+        torch.empty(40 << 20, dtype=torch.uint8).fill_(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def test_freed_memory_is_used_again_inside_and_given_back_at_the_end():
+    block = (40 << 20) // resource.getpagesize()
+    with memory.kept():
+        faults(2)
+        assert faults(8) < 2 * block
+    assert faults(8) > 7 * block
+
+
+def test_a_task_runs_as_before_and_may_be_told_to_stop():
+    def task(first):
+        answer = yield first
+        return answer
+
+    wrapped = memory.kept_while_running(task)("a")
+    assert next(wrapped) == "a"
+    with pytest.raises(StopIteration) as end:
+        wrapped.send("stop")
+    assert end.value.value == "stop"
