@@ -41,6 +41,7 @@ from engine.resume import capture, resume
 
 WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
+RARE = 1 / 6  # of the samples: what fewer show has a smaller goal in proportion, or it would be met at once
 SETTLE = 60  # steps after that, in which what else has moved comes back
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
@@ -77,7 +78,7 @@ class Feature:
     }
 
     steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
-    goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
+    goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
     alpha: float = knob(1.5, "weight of forgetting against keeping", min=0.01, max=100)
@@ -121,7 +122,7 @@ class Feature:
             yield Done((Delta.between(base, smoothed, card),))
             return
         watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
-        scalars, streak = watcher.check(smoothed), 0
+        scalars, streak, enough = watcher.check(smoothed), 0, self.goal * min(1.0, found.share / RARE)
         lessons = yield from self.attacked(base, student, lessons, found.sights, step)
         last = self.steps
         while step < last:
@@ -134,7 +135,7 @@ class Feature:
             images = {}
             if step % self.check_every == 0 or step == last:
                 scalars = watcher.check(smoothed)
-                streak = streak + 1 if scalars[LEFT] <= self.goal else 0
+                streak = streak + 1 if scalars[LEFT] <= enough else 0
                 if streak == IN_A_ROW:
                     last = min(last, step + SETTLE)
                 images = watcher.pairs(smoothed)
