@@ -31,7 +31,7 @@ from engine.directions.find import MOVES, THRESHOLDS, unprotected
 from engine.directions.fits import FITS
 from engine.directions.labelled import features_of
 from engine.directions.lessons import Goals, Lessons
-from engine.directions.sight import Eye, Sight, shrunk
+from engine.directions.sight import Eye, Seen, Sight, shrunk
 from engine.directions.study import Search, prepare_lessons, study
 from engine.evaluation.feature import check_feature
 from engine.methods import methods
@@ -49,6 +49,7 @@ ATTACKED = 32  # codes that an attacker moves, anew after every snapshot
 LONGEST = 5.0  # of the gradient: two or three times what is usual
 SHOWN = {"with": 4, "without": 2}  # live pairs
 LOOKED_AT = 24  # held-out samples of each kind at a check
+FEWEST = 12  # of a rare feature fewer are held out: none left of three says little, so taught ones are looked at, too
 
 
 @methods.register("feature")
@@ -235,7 +236,7 @@ class Watcher:
     eye: Eye
     sights: list[Sight]
     held_out: Lessons
-    lessons: Lessons  # stands in where nothing is held out
+    lessons: Lessons  # stands in where too little is held out
     share: float
 
     def check(self, student: nn.Module) -> dict[str, float]:
@@ -254,11 +255,17 @@ class Watcher:
         sides = {"with": self._part("erase").codes, "without": self._part("keep").codes}
         return pairs(self.eye, self.base, student, sides)
 
-    def _part(self, kind: str):
-        seen = getattr(self.held_out, kind)
-        seen = seen if len(seen.codes) else getattr(self.lessons, kind)
-        apart = max(1, len(seen.codes) // LOOKED_AT)  # evenly, since kept ones are in an order
-        return seen.of(slice(0, apart * LOOKED_AT, apart))
+    def _part(self, kind: str) -> Seen:
+        held_out, taught = (getattr(part, kind) for part in (self.held_out, self.lessons))
+        if len(held_out.codes) >= FEWEST:
+            return _evenly(held_out, LOOKED_AT)
+        return Seen.join([held_out, _evenly(taught, LOOKED_AT - len(held_out.codes))])
+
+
+def _evenly(seen: Seen, count: int) -> Seen:
+    """So many, evenly, since kept ones are in an order."""
+    apart = max(1, len(seen.codes) // count)
+    return seen.of(slice(0, apart * count, apart))
 
 
 @torch.no_grad()
