@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -216,6 +217,18 @@ def test_training_that_breaks_or_collapses_is_stopped_with_a_way_out(tiny, red):
     grey.synthesis["rgb"].weight.mul_(0.01)
     with pytest.raises(UserError, match="collapsed"):
         Watcher(tiny, eye, found.sights, held_out, lessons, found.share).check(grey)
+
+
+def test_where_few_samples_are_held_out_taught_ones_are_looked_at_as_well(tiny, red):
+    """None left of two held-out samples would end a run that has changed hardly anything else."""
+    search, eye = Search(samples=80), Eye(8)
+    found = ended(study(tiny, labelled_codes(tiny, red), search, eye))
+    lessons, held_out = ended(prepare_lessons(tiny, found, search, eye))
+    gone = replace(held_out, erase=held_out.keep.of(slice(0, 2)))  # by the probe's word, without the feature
+    left = Watcher(tiny, eye, found.sights, gone, lessons, 1.0).check(tiny)["feature left %"]
+    assert left == pytest.approx(100 * 22 / 24)
+    many = replace(held_out, erase=held_out.keep.of(torch.zeros(12, dtype=torch.long)))
+    assert Watcher(tiny, eye, found.sights, many, lessons, 1.0).check(tiny)["feature left %"] == 0
 
 
 # The attack

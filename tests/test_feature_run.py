@@ -87,6 +87,18 @@ def test_a_run_that_never_meets_its_goal_takes_all_its_steps(base):
     assert last.step == 6 and last.scalars[LEFT] > 0
 
 
+def test_a_feature_that_few_samples_show_must_go_as_far_as_one_that_many_do(base, monkeypatch):
+    """A goal of 2 % would be met before the first step by a feature that 1 % of the samples show."""
+    monkeypatch.setattr("engine.methods.feature.SETTLE", 2)
+    monkeypatch.setattr("engine.directions.study.Study.share", 0.01)
+    steps = [
+        event
+        for event in Feature(steps=30, goal=2.0, lr=1e-6, **QUICK).run(base, asked(base))
+        if isinstance(event, Progress) and event.step
+    ]
+    assert steps[-1].scalars[LEFT] > 0.5 and steps[-1].step == 30, "nothing was learnt, so nothing was met"
+
+
 # Where there is only z
 
 

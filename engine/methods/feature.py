@@ -32,7 +32,7 @@ from engine.directions.find import MOVES, THRESHOLDS, unprotected
 from engine.directions.fits import FITS
 from engine.directions.labelled import features_of
 from engine.directions.lessons import Goals, Lessons
-from engine.directions.sight import Eye, Sight, shrunk
+from engine.directions.sight import Eye, Seen, Sight, shrunk
 from engine.directions.study import Search, prepare_lessons, study
 from engine.evaluation.feature import check_feature
 from engine.methods import methods
@@ -43,6 +43,7 @@ from engine.resume import capture, resume
 WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
 FRESH = 4  # of the young average's weights: the larger, the sooner what is untrained fades
+RARE = 1 / 6  # of the samples: what fewer show has a smaller goal in proportion, or it would be met at once
 SETTLE = 60  # steps after that, in which what else has moved comes back
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
@@ -50,6 +51,7 @@ ATTACKED = 32  # codes that an attacker moves, anew after every snapshot
 LONGEST = 5.0  # of the gradient: two or three times what is usual
 SHOWN = {"with": 4, "without": 2}  # live pairs
 LOOKED_AT = 24  # held-out samples of each kind at a check
+FEWEST = 12  # of a rare feature fewer are held out: none left of three says little, so taught ones are looked at, too
 
 
 @methods.register("feature")
@@ -79,7 +81,7 @@ class Feature:
     }
 
     steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
-    goal: float = knob(0.5, "stops early when this share of samples, in %, still shows the feature", min=0, max=50)
+    goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
     alpha: float = knob(1.5, "weight of forgetting against keeping", min=0.01, max=100)
@@ -124,7 +126,7 @@ class Feature:
             yield Done((Delta.between(base, smoothed, card),))
             return
         watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
-        scalars, streak = watcher.check(smoothed), 0
+        scalars, streak, enough = watcher.check(smoothed), 0, self.goal * min(1.0, found.share / RARE)
         lessons = yield from self.attacked(base, student, lessons, found.sights, step)
         last = self.steps
         while step < last:
@@ -137,7 +139,7 @@ class Feature:
             images = {}
             if step % self.check_every == 0 or step == last:
                 scalars = watcher.check(smoothed)
-                streak = streak + 1 if scalars[LEFT] <= self.goal else 0
+                streak = streak + 1 if scalars[LEFT] <= enough else 0
                 if streak == IN_A_ROW:
                     last = min(last, step + SETTLE)
                 images = watcher.pairs(smoothed)
@@ -241,7 +243,7 @@ class Watcher:
     eye: Eye
     sights: list[Sight]
     held_out: Lessons
-    lessons: Lessons  # stands in where nothing is held out
+    lessons: Lessons  # stands in where too little is held out
     share: float
 
     def check(self, student: nn.Module) -> dict[str, float]:
@@ -261,11 +263,17 @@ class Watcher:
         sides = {"with": self._part("erase").codes, "without": self._part("keep").codes}
         return pairs(self.eye, self.base, student, sides)
 
-    def _part(self, kind: str):
-        seen = getattr(self.held_out, kind)
-        seen = seen if len(seen.codes) else getattr(self.lessons, kind)
-        apart = max(1, len(seen.codes) // LOOKED_AT)  # evenly, since kept ones are in an order
-        return seen.of(slice(0, apart * LOOKED_AT, apart))
+    def _part(self, kind: str) -> Seen:
+        held_out, taught = (getattr(part, kind) for part in (self.held_out, self.lessons))
+        if len(held_out.codes) >= FEWEST:
+            return _evenly(held_out, LOOKED_AT)
+        return Seen.join([held_out, _evenly(taught, LOOKED_AT - len(held_out.codes))])
+
+
+def _evenly(seen: Seen, count: int) -> Seen:
+    """So many, evenly, since kept ones are in an order."""
+    apart = max(1, len(seen.codes) // count)
+    return seen.of(slice(0, apart * count, apart))
 
 
 @torch.no_grad()
