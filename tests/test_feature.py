@@ -587,7 +587,7 @@ def test_a_sample_that_one_way_does_not_clear_is_moved_by_the_next():
     axis, figures = torch.eye(8), {"gate": 0.5, "land": 0.0, "sigma": 1.0, "auc": 1.0, "cosine": 1.0}
     helpless, helpful = (Way([Direction("x", axis[0], axis[k], torch.zeros(8), **figures)], 1, 1) for k in (1, 0))
 
-    def watch(moved, note):
+    def watch(moved, note, onto):
         yield Progress(0, 1, note=note)
         return Seen(moved, moved[:, 0], moved[:, 0, :1], moved[:, 0])
 
@@ -612,7 +612,7 @@ def test_what_a_move_takes_along_of_a_protected_attribute_is_brought_back():
     sights = [Sight.fit(Labelled.of("x", looks[has], looks[~has]), look(pool), 0.95) for has in (looks[:, :2] > 0.5).T]
     off, back = (Direction("x", axis, axis, torch.zeros(4), **figures) for axis in torch.eye(4)[:2])
 
-    def watch(moved, note):
+    def watch(moved, note, onto):
         yield Progress(0, 1, note=note)
         seen = look(moved[:, 0])
         return Seen(moved, seen, seen, seen)

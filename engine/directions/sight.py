@@ -19,6 +19,7 @@ from engine.core.errors import Stopped
 from engine.core.events import Event, Progress
 from engine.directions.fits import area_under_curve, folds, logistic_regression, part
 from engine.directions.labelled import Labelled
+from engine.directions.region import Canvas
 
 CELLS = 4  # the inner map is averaged to so many cells a side
 INNER = 16  # px: larger maps are averaged to this side, a quarter of the memory
@@ -113,19 +114,25 @@ class Eye:
         return features, picture.float()
 
     @torch.no_grad()
-    def look(self, model: nn.Module, codes: Tensor) -> Seen:
+    def look(self, model: nn.Module, codes: Tensor, onto: Canvas | None = None) -> Seen:
+        """What is seen of codes, painted onto other pictures if there are any."""
         features, picture = self.pictures(model, codes)
-        cells = averaged(features, CELLS), averaged(picture, 2 * CELLS)
+        maps = shrunk(features)
+        if onto:
+            picture, maps = onto.painted(picture, maps)
+        cells = averaged(maps, CELLS), averaged(picture, 2 * CELLS)
         looks = torch.cat([cell.flatten(1) for cell in cells], 1)
         if picture.shape[-1] >= SMALLEST and assets.is_present("lpips-alex"):
             looks = torch.cat([looks, readings(picture, self.dtype)], 1)
-        return Seen(codes, looks, picture, shrunk(features).to(self.dtype))
+        return Seen(codes, looks, picture, maps.to(self.dtype))
 
-    def watch(self, model: nn.Module, codes: Tensor, note: str) -> Generator[Event, bool | None, Seen]:
+    def watch(
+        self, model: nn.Module, codes: Tensor, note: str, onto: Canvas | None = None
+    ) -> Generator[Event, bool | None, Seen]:
         """`look` in small parts, with progress."""
         parts = []
-        for chunk in codes.split(BATCH):
-            parts.append(self.look(model, chunk))
+        for some in torch.arange(len(codes), device=codes.device).split(BATCH):
+            parts.append(self.look(model, codes[some], onto and onto.of(some)))
             done = min(len(parts) * BATCH, len(codes))
             if (yield Progress(0, self.total, note=f"{note}: {done} of {len(codes)}")):
                 raise Stopped(f"stopped while {note}: nothing was learnt yet, so there is nothing to keep")

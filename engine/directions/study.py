@@ -15,11 +15,13 @@ from engine.directions.direction import Direction, edit
 from engine.directions.find import apart, find, find_all, moving, protect_from
 from engine.directions.labelled import Labelled, features_of
 from engine.directions.lessons import Lessons
+from engine.directions.region import Canvas, region
 from engine.directions.sight import Eye, Seen, Sight
 from engine.directions.space import Space, survey
 from engine.directions.targets import Keeper, Way, targets_by_score, targets_by_sight
 
 HELD_OUT = 8  # one in so many random samples is never taught
+ENOUGH = 240  # samples of each kind that tell where a feature is
 BACK = "halfway"  # along what protected attributes are brought back
 COARSE = 4  # one in so many rows of w, the first ones, decides the shape of hair, hats and glasses
 
@@ -122,12 +124,13 @@ def prepare_lessons(
 ) -> Generator[Event, bool | None, tuple[Lessons, Lessons]]:
     """Lessons, and held-out ones that are only looked at."""
 
-    def watch(codes: Tensor, note: str) -> Generator[Event, bool | None, Seen]:
-        return eye.watch(base, codes, note)
+    def watch(codes: Tensor, note: str, onto: Canvas | None = None) -> Generator[Event, bool | None, Seen]:
+        return eye.watch(base, codes, note, onto)
 
     flagged = found.pool.of(found.flagged)
     if search.fit == "probe":
-        erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch, found.keepers)
+        regions = torch.stack([_region(found.pool, sight) for sight in found.sights])
+        erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch, found.keepers, regions)
     else:
         erase = yield from targets_by_score(flagged, found.directions, watch)
     index = torch.arange(len(found.flagged), device=found.flagged.device)
@@ -142,6 +145,12 @@ def prepare_lessons(
         attacker = Attacker.of(eye, found.pool.of(sure), found.flagged[sure], found.space.codes)
         taught = replace(taught, attacker=attacker)
     return taught, tested
+
+
+def _region(pool: Seen, sight: Sight) -> Tensor:
+    """Where in the picture the feature is, from samples that the probe is sure of."""
+    sides = [which.nonzero()[:, 0][:ENOUGH] for which in (sight.flags(pool.looks), sight.is_clear(pool.looks))]
+    return region(*(pool.maps[side] for side in sides))
 
 
 def _first(scores: Tensor, which: Tensor) -> Tensor:

@@ -9,9 +9,11 @@ from torch import Tensor
 
 from engine.core.events import Event
 from engine.directions.direction import Direction, edit
+from engine.directions.region import Canvas
 from engine.directions.sight import Seen, Sight
 
-Watch = Callable[[Tensor, str], Generator[Event, bool | None, Seen]]  # (codes, what for): looks, reporting progress
+# (codes, what for, what they are painted onto if anything): looks, reporting progress
+Watch = Callable[..., Generator[Event, bool | None, Seen]]
 Doubts = Callable[[Tensor, Tensor], Tensor]  # (looks, of whom): [n, features], how far each is from gone
 
 DEPTHS = (0.0, 1.5, 3.0)  # how much further a code is moved, in standard deviations, until it is clear
@@ -57,37 +59,49 @@ class Keeper:
 
 
 class Best:
-    """For every flagged sample the best code that was found so far, and what is seen of it."""
+    """For every flagged sample the best code that was found so far, what is seen of it, and where it is painted."""
 
-    def __init__(self, flagged: Seen, rows: int) -> None:
+    def __init__(self, flagged: Seen, rows: int, cover: Tensor) -> None:
         everyone = torch.arange(len(flagged.codes), device=flagged.codes.device)
         self.worth = flagged.codes.new_full((len(everyone),), float("inf"))  # the less, the better
         self.seen = replace(flagged.of(everyone), codes=flagged.codes[:, None].repeat(1, rows, 1))
+        self.cover = cover.clone()
 
-    def offer(self, which: Tensor, seen: Seen, worth: Tensor) -> None:
+    def offer(self, which: Tensor, seen: Seen, worth: Tensor, cover: Tensor) -> None:
         taken = worth < self.worth[which]
         self.worth[which[taken]] = worth[taken]
-        for mine, new in zip(self.seen.parts, seen.parts, strict=True):
+        for mine, new in zip((*self.seen.parts, self.cover), (*seen.parts, cover), strict=True):
             mine[which[taken]] = new[taken]
 
 
 def targets_by_sight(
-    flagged: Seen, ways: Sequence[Way], sights: Sequence[Sight], watch: Watch, keepers: Sequence[Keeper] = ()
+    flagged: Seen,
+    ways: Sequence[Way],
+    sights: Sequence[Sight],
+    watch: Watch,
+    keepers: Sequence[Keeper] = (),
+    regions: Tensor | None = None,
 ) -> Generator[Event, bool | None, Seen]:
     """Every flagged sample moved off the features it shows, no further than until none of them is seen any more: by the
     first of the ways where that is enough, else as near to it as any of them came. Then what the move took along of
-    protected attributes is brought back."""
+    protected attributes is brought back. Only the regions [features, s, s] of what a sample shows change in it, unless
+    that is not enough."""
     shows = torch.stack([sight.flags(flagged.looks) for sight in sights], 1)  # [n, features]
+    regions = torch.ones(len(sights), 1, 1, device=shows.device) if regions is None else regions
+    local = (shows[..., None, None] * regions).amax(1, keepdim=True)  # [n, 1, s, s]
 
     def doubts(looks: Tensor, which: Tensor) -> Tensor:
         each = torch.stack([sight.doubt(looks) for sight in sights], 1)
         return each.masked_fill(~shows[which], -float("inf"))
 
-    best = Best(flagged, ways[0].total)
+    best = Best(flagged, ways[0].total, local)
     left = torch.arange(len(flagged.codes), device=flagged.codes.device)
-    for way, depth in product(ways, DEPTHS):
-        seen = yield from watch(way.moved(flagged.codes[left], shows[left], depth), "finding what to show instead")
-        best.offer(left, seen, doubts(seen.looks, left).amax(1))
+    covers = (local,) if local.min() == 1 else (local, torch.ones_like(local))
+    for cover, way, depth in product(covers, ways, DEPTHS):
+        onto = Canvas(flagged.pictures, flagged.maps, cover).of(left)
+        moved = way.moved(flagged.codes[left], shows[left], depth)
+        seen = yield from watch(moved, "finding what to show instead", onto)
+        best.offer(left, seen, doubts(seen.looks, left).amax(1), onto.cover)
         left = left[best.worth[left] >= 0]
         if not len(left):
             break
@@ -109,11 +123,13 @@ def _bring_back(
     that brought it back. Of the pictures that are clear of it, the one that lost least is shown."""
     everyone = torch.arange(len(best.worth), device=best.worth.device)
     now, rows = best.seen.of(everyone), -(-best.seen.codes.shape[1] // 2)  # the early rows decide what is shown
+    onto = Canvas(flagged.pictures, flagged.maps, best.cover.clone())
     best.worth.fill_(float("inf"))
     for turn in range(ROUNDS + 1):
         lost = [keeper.lost(flagged.looks, now.looks) for keeper in keepers]
         over = doubts(now.looks, everyone)
-        best.offer(everyone, now, UNCLEAR * over.amax(1).clamp(min=0) + torch.stack(lost).abs().sum(0))
+        worth = UNCLEAR * over.amax(1).clamp(min=0) + torch.stack(lost).abs().sum(0)
+        best.offer(everyone, now, worth, onto.cover)
         if turn == ROUNDS:
             break
         back = [(gap, keeper.direction) for gap, keeper in zip(lost, keepers, strict=True)]
@@ -121,7 +137,7 @@ def _bring_back(
         w = now.codes.clone()
         for far, direction in (*back, *off):
             w[:, :rows] += ((far * direction.sigma)[:, None] * direction.shift)[:, None]
-        now = yield from watch(w, "keeping what is protected")
+        now = yield from watch(w, "keeping what is protected", onto)
 
 
 def targets_by_score(
