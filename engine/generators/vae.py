@@ -9,7 +9,7 @@ distribution, never draws from it.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -72,9 +72,16 @@ def widened(x: Tensor, conv: nn.Conv2d) -> Tensor:
     if not torch.is_autocast_enabled(x.device.type):
         return conv(F.interpolate(x, scale_factor=2.0))
     with torch.autocast(x.device.type, enabled=False):
-        turned = conv.weight.new_tensor([[0, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 0]])
-        kernel = conv.weight.transpose(0, 1).reshape(-1, 9) @ torch.kron(turned, turned)
+        kernel = conv.weight.transpose(0, 1).reshape(-1, 9) @ _adding_up(conv.weight.device)
         return _Widened.apply(x, kernel.view(conv.in_channels, -1, 4, 4), conv.bias)
+
+
+@cache
+@torch.inference_mode(False)  # it may be kept for a backward pass, whoever asked for it first
+def _adding_up(device: torch.device) -> Tensor:
+    """[9, 16]: from a 3x3 kernel to the 4x4 one, turned around, of doubled pixels."""
+    turned = torch.tensor([[0.0, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 0]], device=device)
+    return torch.kron(turned, turned)
 
 
 class _Widened(torch.autograd.Function):
