@@ -20,6 +20,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from engine import device as devices
 from engine.generators import Base, architectures, bases
 from engine.generators.base import LatentGenerator
 
@@ -69,7 +70,7 @@ def widened(x: Tensor, conv: nn.Conv2d) -> Tensor:
     """The 3x3 conv of a map of which every pixel is doubled. In a quick number type it is the transposed conv whose 4x4
     kernel adds up what falls on one pixel: four products for nine. In single precision it stays to the bit what it
     was."""
-    if not torch.is_autocast_enabled(x.device.type):
+    if devices.type_asked_for(x.device) is None:
         return conv(F.interpolate(x, scale_factor=2.0))
     with torch.autocast(x.device.type, enabled=False):
         kernel = conv.weight.transpose(0, 1).reshape(-1, 9) @ _adding_up(conv.weight.device)
