@@ -28,3 +28,10 @@ def quick_type(device: torch.device) -> torch.dtype:
 def computing(device: torch.device, dtype: torch.dtype) -> torch.autocast:
     """A block whose networks compute in this number type."""
     return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
+
+
+def type_asked_for(device: torch.device) -> torch.dtype | None:
+    """The number type of the block of `computing` around this, or None where there is none."""
+    kind = device.type
+    is_inside = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.get_autocast_dtype(kind) if is_inside else None

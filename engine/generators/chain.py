@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from engine import device as devices
 from engine import products, rounded
 from engine.generators.layers import SLOPE
 
@@ -45,10 +46,10 @@ class _Scaled(torch.autograd.Function):
     @staticmethod
     def forward(ctx, weight, style):
         ctx.save_for_backward(weight, style)
-        device = weight.device.type
-        if not torch.is_autocast_enabled(device):
+        kind = devices.type_asked_for(weight.device)
+        if kind is None:
             return weight * style[:, None]
-        y = weight.new_empty(len(style), *weight.shape, dtype=torch.get_autocast_dtype(device))
+        y = weight.new_empty(len(style), *weight.shape, dtype=kind)
         for mine, own in zip(y, style, strict=True):
             mine.copy_(weight * own)
         return y

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from engine import assets
+from engine import device as devices
 from engine.generators import Base, architectures, bases, unfolded
 from engine.generators.base import LatentGenerator
 
@@ -42,7 +43,7 @@ class Dcgan(LatentGenerator):
     def render(self, w: Tensor, *, size: int | None = None, yaw: float = 0.0) -> tuple[Tensor, Tensor]:
         """The features are the 16 px map."""
         self.pick_size(size)
-        x, is_quick = w[:, 0, :, None, None], w.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+        x, is_quick = w[:, 0, :, None, None], w.is_cpu and devices.type_asked_for(w.device) is not None
         for index, layer in enumerate(self.main):
             x = quickly(layer, x) if is_quick and isinstance(layer, nn.ConvTranspose2d) else layer(x)
             if index == 8:

@@ -9,7 +9,7 @@ distribution, never draws from it.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -20,6 +20,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from engine import device as devices
 from engine.generators import Base, architectures, bases
 from engine.generators.base import LatentGenerator
 
@@ -69,12 +70,19 @@ def widened(x: Tensor, conv: nn.Conv2d) -> Tensor:
     """The 3x3 conv of a map of which every pixel is doubled. In a quick number type it is the transposed conv whose 4x4
     kernel adds up what falls on one pixel: four products for nine. In single precision it stays to the bit what it
     was."""
-    if not torch.is_autocast_enabled(x.device.type):
+    if devices.type_asked_for(x.device) is None:
         return conv(F.interpolate(x, scale_factor=2.0))
     with torch.autocast(x.device.type, enabled=False):
-        turned = conv.weight.new_tensor([[0, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 0]])
-        kernel = conv.weight.transpose(0, 1).reshape(-1, 9) @ torch.kron(turned, turned)
+        kernel = conv.weight.transpose(0, 1).reshape(-1, 9) @ _adding_up(conv.weight.device)
         return _Widened.apply(x, kernel.view(conv.in_channels, -1, 4, 4), conv.bias)
+
+
+@cache
+@torch.inference_mode(False)  # it may be kept for a backward pass, whoever asked for it first
+def _adding_up(device: torch.device) -> Tensor:
+    """[9, 16]: from a 3x3 kernel to the 4x4 one, turned around, of doubled pixels."""
+    turned = torch.tensor([[0.0, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 0]], device=device)
+    return torch.kron(turned, turned)
 
 
 class _Widened(torch.autograd.Function):
