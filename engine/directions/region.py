@@ -16,6 +16,7 @@ CELLS = 8  # a side
 PENALTY = 30.0  # of the regression, for each channel
 WITHIN, BEYOND = 0.03, 0.10  # of the best cell's AUC: the first belongs to the region, the second does not
 MOST = 0.5  # of the picture: what is told in more of it is everywhere
+TELLS = 0.85  # AUC of the best cell: where that is lower, the feature lies in no cell
 CHANCE = 2.0  # standard errors that both are wider by: few samples do not tell where a feature is
 
 
@@ -38,7 +39,7 @@ def region(having: Tensor, lacking: Tensor) -> Tensor:
     told = x.new_tensor([area_under_curve(cell, shows.float()) for cell in scores])
     less = told.max() - told - CHANCE * _error(told.max().item(), len(having), len(lacking))
     cells = ((BEYOND - less) / (BEYOND - WITHIN)).clamp(0, 1).view(side, side)
-    return cells if cells.mean() <= MOST else torch.ones_like(cells)
+    return cells if cells.mean() <= MOST and told.max() >= TELLS else torch.ones_like(cells)
 
 
 def _error(auc: float, having: int, lacking: int) -> float:
