@@ -75,7 +75,7 @@ def test_a_run_stopped_before_its_first_step_has_not_failed_and_says_why_nothing
 
 def test_a_run_settles_and_ends_when_three_checks_in_a_row_find_no_more_left_than_the_goal(base, monkeypatch):
     monkeypatch.setattr("engine.methods.feature.SETTLE", 4)
-    method = Feature(steps=60, goal=8.0, lr=1e-3, **QUICK | {"batch": 8, "check_every": 2})
+    method = Feature(steps=60, goal=8.0, lr=3e-3, **QUICK | {"batch": 8, "check_every": 2})
     events = [event for event in method.run(base, asked(base)) if isinstance(event, Progress) and event.step]
     checks = [(event.step, event.scalars[LEFT]) for event in events if event.images]
     met = next(k for k in range(2, len(checks)) if max(left for _, left in checks[k - 2 : k + 1]) <= 8)
