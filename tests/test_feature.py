@@ -131,19 +131,20 @@ def test_an_attacker_goes_to_where_the_feature_is_seen_and_stays_inside_its_box(
 
 
 @needs_alex
-def test_an_attacked_code_is_taught_the_furthest_clear_picture_on_the_way_to_it(tiny, red):
+def test_an_attacked_code_is_taught_what_the_base_shows_there_off_the_feature(tiny, red):
     method, eye = Feature(batch=16, attacks=0.5, samples=80), Eye(16)
     found = ended(study(tiny, labelled_codes(tiny, red), method.search, eye))
     lessons, _ = ended(prepare_lessons(tiny, found, method.search, eye))
     lessons, again = (ended(method.attacked(tiny, tiny, lessons, found.sights, 40)) for _ in range(2))
     assert torch.equal(lessons.attacked.codes, again.attacked.codes)  # a resumed run meets the same ones
     sight, attacked = found.sights[0], lessons.attacked
-    assert sight.is_clear(attacked.looks).all()
     shown = eye.look(tiny, attacked.codes)
-    clear = sight.is_clear(shown.looks)
-    assert clear.any() and not clear.all()
+    clear, shows = sight.is_clear(shown.looks), sight.flags(shown.looks)
+    assert clear.any() and shows.any() and (clear | shows).all()
     assert torch.allclose(attacked.pictures[clear], shown.pictures[clear], atol=1e-5)
-    assert not torch.allclose(attacked.pictures[~clear], shown.pictures[~clear], atol=1e-2)
+    level = (attacked.pictures[:, 0] - attacked.pictures[:, 2]).mean((1, 2))
+    before = (shown.pictures[:, 0] - shown.pictures[:, 2]).mean((1, 2))
+    assert (level[shows] < before[shows]).all()
     codes, goal, forget = method.draw(lessons, torch.Generator().manual_seed(0))
     assert len(codes) == 16 and forget.tolist() == [False] * 4 + [True] * 12
     assert torch.equal(codes, goal.codes)

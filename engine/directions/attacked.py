@@ -5,7 +5,7 @@ networks that judge an erasure and attack it read other trunks, so nothing here 
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -13,14 +13,15 @@ from torch import Tensor, nn
 from engine import assets
 from engine.core.events import Event, Progress
 from engine.directions.fits import logistic_regression
+from engine.directions.region import Canvas
 from engine.directions.sight import Eye, Seen, Sight, readings
+from engine.directions.targets import Way, targets_by_sight
 
 BATCH = 8
 PENALTY = 0.1  # of the regression, for each number that is read
 RADIUS = 1.0  # standard deviations of each coordinate of a code
 STEPS, STRIDE = 3, 0.5  # of the radius, from a random start
 BROKEN = 2.0  # a picture lies in [-1, 1]; beyond this it is no picture, and its gradients are a thousand times as large
-PARTS = (1.0, 0.75, 0.5, 0.25)  # of the way to an attacked code, where the frozen picture may still be clear
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,13 @@ class Attacker:
     mean: Tensor  # [F]
     std: Tensor  # [F]
     sigma: Tensor  # [D], of random codes
+    ways: Sequence[Way]  # off the features
+    regions: Tensor  # [features, s, s], where these are
 
     @classmethod
-    def of(cls, eye: Eye, seen: Seen, shows: Tensor, codes: Tensor) -> "Attacker | None":
+    def of(
+        cls, eye: Eye, seen: Seen, shows: Tensor, codes: Tensor, ways: Sequence[Way], regions: Tensor
+    ) -> "Attacker | None":
         """Learns the feature from pictures that show it or do not; None where AlexNet is not on this machine."""
         if not assets.is_present("lpips-alex"):
             return None
@@ -42,7 +47,7 @@ class Attacker:
             read = torch.cat([readings(part) for part in seen.pictures.split(BATCH)])
         mean, std = read.mean(0), read.std(0) + 1e-3
         weight, _ = logistic_regression((read - mean) / std, shows.to(read), PENALTY * read.shape[1])
-        return cls(eye, weight, mean, std, codes.std(0))
+        return cls(eye, weight, mean, std, codes.std(0), ways, regions)
 
     def sees(self, pictures: Tensor) -> Tensor:
         """How much of the feature there is, up to an offset; differentiable."""
@@ -61,30 +66,33 @@ class Attacker:
         return found
 
     def lessons(
-        self, base: nn.Module, student: nn.Module, kept: Seen, sights: Sequence[Sight], random: torch.Generator, at: int
+        self,
+        base: nn.Module,
+        student: nn.Module,
+        near: Seen,
+        sights: Sequence[Sight],
+        random: torch.Generator,
+        at: int,
     ) -> Generator[Event, bool | None, Seen]:
-        """Where the student is weak: codes near kept ones, and what must be seen of them."""
-        parts = []
-        for some in torch.arange(len(kept.codes), device=kept.codes.device).split(BATCH):
-            near = kept.of(some)
-            parts.append(self.goals(base, near, self.moved(student, near.codes, random), sights))
+        """Where the student is weak: codes near those that are clear of the feature, and what must be seen of them. If
+        the frozen picture shows the feature there it is moved off it as any other sample is, else it is the lesson.
+        Codes at which it breaks are left out, since nobody would take it for the feature, and so are those of which
+        the probe is unsure."""
+        found = []
+        for some in near.codes.split(BATCH):
+            found.append(self.moved(student, some, random))
             if (yield Progress(at, self.eye.total, note="looking where an attacker would")):
                 break
-        return Seen.join(parts)
+        seen = self.eye.look(base, torch.cat(found))
+        seen = seen.of(seen.pictures.abs().amax((1, 2, 3)) < BROKEN)
+        shows = torch.stack([sight.flags(seen.looks) for sight in sights]).any(0)
+        clear = torch.stack([sight.is_clear(seen.looks) for sight in sights]).all(0)
 
-    def goals(self, base: nn.Module, kept: Seen, moved: Tensor, sights: Sequence[Sight]) -> Seen:
-        """For each moved code the frozen picture of the furthest point on the way to it that is clear of the feature:
-        asked for what the code shows otherwise, the student has less to give up than if nothing were to change.
-        Codes at which the frozen picture itself breaks are left out: nobody would take it for the feature."""
-        everyone = torch.arange(len(moved), device=moved.device)
-        goals, left, whole = kept.of(everyone), everyone, None
-        for part in PARTS:
-            seen = self.eye.look(base, torch.lerp(kept.codes[left], moved[left], part))
-            whole = seen.pictures.abs().amax((1, 2, 3)) < BROKEN if whole is None else whole
-            clear = torch.stack([sight.is_clear(seen.looks) for sight in sights]).all(0)
-            for mine, new in zip(goals.parts, seen.parts, strict=True):
-                mine[left[clear]] = new[clear]
-            left = left[~clear]
-            if not len(left):
-                break
-        return replace(goals, codes=moved).of(whole)
+        def watch(codes: Tensor, note: str, onto: Canvas) -> Generator[Event, bool | None, Seen]:
+            yield Progress(at, self.eye.total, note=note)
+            return self.eye.look(base, codes, onto)
+
+        erased = seen.of(shows)
+        if shows.any():
+            erased = yield from targets_by_sight(erased, self.ways, sights, watch, regions=self.regions)
+        return Seen.join([seen.of(clear), erased])

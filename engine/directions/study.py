@@ -128,8 +128,9 @@ def prepare_lessons(
         return eye.watch(base, codes, note, onto)
 
     flagged = found.pool.of(found.flagged)
-    if search.fit == "probe":
+    if search.fit == "probe" or search.attacked:
         regions = torch.stack([_region(found.pool, sight) for sight in found.sights])
+    if search.fit == "probe":
         erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch, found.keepers, regions)
     else:
         erase = yield from targets_by_score(flagged, found.directions, watch)
@@ -142,7 +143,9 @@ def prepare_lessons(
     )
     if search.attacked:
         sure = found.clear | found.flagged
-        attacker = Attacker.of(eye, found.pool.of(sure), found.flagged[sure], found.space.codes)
+        known = found.pool.of(sure), found.flagged[sure]
+        ways = found.ways or [Way(found.directions, base.num_ws, base.num_ws)]
+        attacker = Attacker.of(eye, *known, found.space.codes, ways, regions)
         taught = replace(taught, attacker=attacker)
     return taught, tested
 

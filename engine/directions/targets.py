@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from engine.core.events import Event
@@ -96,7 +97,8 @@ def targets_by_sight(
 
     best = Best(flagged, ways[0].total, local)
     left = torch.arange(len(flagged.codes), device=flagged.codes.device)
-    covers = (local,) if local.min() == 1 else (local, torch.ones_like(local))
+    wider = F.max_pool2d(local, 3, 1, 1) if local.shape[-1] > 1 else local
+    covers = (local,) if local.min() == 1 else (local, wider, torch.ones_like(local))
     for cover, way, depth in product(covers, ways, DEPTHS):
         onto = Canvas(flagged.pictures, flagged.maps, cover).of(left)
         moved = way.moved(flagged.codes[left], shows[left], depth)
