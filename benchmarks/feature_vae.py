@@ -20,7 +20,6 @@ own 1,000.
 
 import argparse
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,9 +184,8 @@ def measure(case: Case, target: Labels, base: nn.Module, seeds: int) -> None:
     labeller, fresh = next(iter(case.judges)), range(FRESH, FRESH + seeds)
     old = drawn(base, fresh)
     for method, knobs in METHODS.items():
-        started = time.perf_counter()
         after = compose(base, result(knobs.run(base, labelled_codes(base, target)))).eval()
-        spent, new = time.perf_counter() - started, drawn(after, fresh)
+        new = drawn(after, fresh)
         for name, judge in case.judges.items():
             before, shows = counted(judge, old), counted(judge, new)
             shares = Share(int(before.sum()), seeds), Share(int(shows.sum()), seeds)
@@ -196,7 +194,7 @@ def measure(case: Case, target: Labels, base: nn.Module, seeds: int) -> None:
             gone = f"{100 * removed(*shares):.1f}" if was["count"] else "-"
             cells = f"{was['share']:.1f} | {now['share']:.2f} ({now['low']:.2f} to {now['high']:.2f}) | {gone}"
             row = f"{case.base}: {case.feature} | {method} | {told(name, labeller)} | {cells}"
-            print(f"| {row} | {100 * moved:.2f} | {spent:.0f} |", flush=True)
+            print(f"| {row} | {100 * moved:.2f} |", flush=True)
 
 
 def told(judge: str, labeller: str) -> str:
@@ -224,8 +222,8 @@ def main() -> None:
     labels = [labelled(case, base, args.batches) for case, base in known]
     print(f"## Features of VAEs\n\n{args.seeds} fresh samples. " + "; ".join(words for _, words in labels) + ".\n")
     print(*(case.note + "\n" for case in cases if case.note))
-    print("| what | method | counted by | before % | after % (95 %) | removed % | others' pixels moved, % | s |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| what | method | counted by | before % | after % (95 %) | removed % | others' pixels moved, % |")
+    print("|---|---|---|---|---|---|---|")
     for (case, base), (target, _) in zip(known, labels, strict=True):
         measure(case, target, base, args.seeds)
 
