@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--sheets", type=Path, help="a folder for what the attacks found, to be looked at")
     parser.add_argument("--published-steps", type=int, default=Feature().steps, help="of the printed recipe (ours)")
     parser.add_argument("--compared", help="features that the other methods erase, too (default all)")
+    parser.add_argument("--methods", default="robust,published,naive", help="the other methods (default all)")
     args = parser.parse_args()
     base = bases["ffhq"].load().eval().requires_grad_(False)
     names = args.features.split(",")
@@ -76,7 +77,7 @@ def main() -> None:
     print_preview(labels[names[0]])
     afters, times = {}, {}
     for name in names:
-        for title in ("ours", "robust", "published", "naive") if name in compared else ("ours",):
+        for title in ("ours", *args.methods.split(",")) if name in compared else ("ours",):
             key = f"{name}: {title}"
             afters[key], times[key] = erase(base, targets[name], method(title, args.published_steps))
     print_verdicts(judge(base, afters, roles, args.seeds, args.fewer_seeds), times)

@@ -97,9 +97,7 @@ def targets_by_sight(
 
     best = Best(flagged, ways[0].total, local)
     left = torch.arange(len(flagged.codes), device=flagged.codes.device)
-    wider = F.max_pool2d(local, 3, 1, 1) if local.shape[-1] > 1 else local
-    covers = (local,) if local.min() == 1 else (local, wider, torch.ones_like(local))
-    for cover, way, depth in product(covers, ways, DEPTHS):
+    for cover, way, depth in _tries(local, ways):
         onto = Canvas(flagged.pictures, flagged.maps, cover).of(left)
         moved = way.moved(flagged.codes[left], shows[left], depth)
         seen = yield from watch(moved, "finding what to show instead", onto)
@@ -110,6 +108,16 @@ def targets_by_sight(
     if keepers:
         yield from _bring_back(flagged, best, ways[0].directions, keepers, doubts, watch)
     return replace(best.seen, codes=flagged.codes, looks=flagged.looks)
+
+
+def _tries(local: Tensor, ways: Sequence[Way]) -> list[tuple[Tensor, Way, float]]:
+    """What is painted, how a code is moved and how far, the gentlest first: in the region, a cell around it,
+    everywhere. Outside of the region nothing is tried that is gentler than what was not enough inside."""
+    inside = product([local], ways, DEPTHS)
+    if local.min() == 1:
+        return list(inside)
+    covers = F.max_pool2d(local, 3, 1, 1), torch.ones_like(local)
+    return [*inside, *product(covers, ways[1:] or ways, DEPTHS[1:])]
 
 
 def _bring_back(

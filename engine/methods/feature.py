@@ -64,8 +64,8 @@ class Feature:
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "Quick": {"steps": 60, "samples": 400, "checked": 100},
         "Balanced": {},
-        "Thorough": {"steps": 600, "samples": 2000, "batch": 24, "checked": 2000},
-        "Hard to bring back": {"attacks": 0.2, "alpha": 2.0},  # at the price of changing more of the rest
+        "Thorough": {"steps": 1000, "samples": 2000, "batch": 24, "checked": 2000},
+        "Hard to bring back": {"attacks": 0.2},  # at the price of changing more of the rest
         "As published": {
             "direction": "mean",
             "threshold": "pooled",
@@ -80,11 +80,11 @@ class Feature:
         },
     }
 
-    steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(500, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
-    alpha: float = knob(1.5, "weight of forgetting against keeping", min=0.01, max=100)
+    alpha: float = knob(3.0, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
