@@ -5,9 +5,9 @@
     L_unlearn = |g(z) - f(ẑ)|₁                     where it does; ẑ is z moved off the feature
     L_percep  = 1 - MS-SSIM(g(z), f(ẑ))
 
-Ours finds the feature by a probe on the frozen network's inner map, moves every sample only as far as the probe asks and
-shows what that changed only where the feature is, brings back what that took along of protected attributes, and compares inner maps as well. Codes where an attacker would
-look for the feature can be taught, too. "As published" is the printed recipe.
+Ours finds the feature by a probe on the frozen network's inner map, moves every sample only as far as the probe asks,
+brings back what that took along of protected attributes, shows the change only where the feature is, and compares inner
+maps as well. Codes where an attacker would look for the feature can be taught, too. "As published" is the printed recipe.
 """
 
 import copy
