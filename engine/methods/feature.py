@@ -7,7 +7,7 @@
 
 Ours finds the feature by a probe on the frozen network's inner map, moves every sample only as far as the probe asks,
 brings back what that took along of protected attributes, shows the change only where the feature is, and compares inner
-maps as well. Codes where an attacker would look for the feature can be taught, too. "As published" is the printed recipe.
+maps as well. Codes where an attacker would look can be taught, too. "As published" is the printed recipe.
 """
 
 import copy
