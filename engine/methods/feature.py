@@ -84,7 +84,7 @@ class Feature:
     goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
-    alpha: float = knob(3.0, "weight of forgetting against keeping", min=0.01, max=100)
+    alpha: float = knob(5.0, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
