@@ -329,6 +329,21 @@ def test_stopping_a_long_run_asks_once_more():
     assert "data-confirm" in str(job_tree(row(State.RUNNING, started=told.last - 61), told, {}, "Erasing"))
 
 
+def test_curves_and_pairs_keep_their_places_in_a_panel_that_is_watched():
+    """Gradio sends differences, and its page lost its way in a tree in which the pairs made room for the curves."""
+    told, shown = Story(), {"a.webp": "data:image/webp;base64,"}
+    bodies = []
+    for step, scalars in enumerate(
+        ({}, {"unlearn": 1.0}, {"unlearn": 0.5, "left": 3.0}, {"unlearn": 0.2, "left": 2.0})
+    ):
+        images = {"before-with-1": "a.webp", "after-with-1": "a.webp"} if not step else {}
+        told.feed(step, {"step": step, "total": 9, "t": float(step), "scalars": scalars, "images": images})
+        bodies.append(job_tree(row(State.RUNNING), told, shown, "Erasing")[5])
+    for _, _, curves, pairs in bodies:
+        assert curves[1] == {"class": "curves"} and pairs[1] == {"class": "pairs"} and len(pairs) == 3
+    assert [len(curves) - 2 for _, _, curves, _ in bodies] == [0, 1, 2, 2]
+
+
 def test_the_tab_says_how_far_it_is():
     tree = str(job_tree(row(State.RUNNING), story(range(1, 43), every=0.5, since=1e6), {}, "Erasing"))
     assert "'data-title': '42% 0:00 · Erasing'" in tree  # told long ago: nothing is left by now

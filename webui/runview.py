@@ -121,15 +121,15 @@ def tab_title(row: Row, story: Story, left: float | None, doing: str) -> str:
     return f"{story.share:.0%}{f' {words.clock(left)}' if left is not None else ''} · {doing}"
 
 
-def curves(story: Story) -> Node | None:
-    """One small drawing per number: they have different scales."""
-    drawn = [curve(name, points) for name, points in story.curves.items() if len(points) > 1]
-    return h("div", drawn[:6], cls="curves") if drawn else None
+def curves(story: Story) -> Node:
+    """One small drawing per number: they have different scales. Each has its place from its first point on, and the
+    drawings have theirs from the start: Gradio's page loses its way in a tree whose parts move."""
+    return h("div", [curve(name, points) for name, points in story.curves.items()][:6], cls="curves")
 
 
 def curve(name: str, points: Sequence[tuple[int, float]]) -> Node:
     points = [(step, value) for step, value in points if math.isfinite(value)]
-    if len(points) < 2:
+    if not points:
         return h("p", f"{name}: not a number", cls="quiet")
     low, high = min(value for _, value in points), max(value for _, value in points)
     first, last = points[0][0], points[-1][0]
@@ -145,7 +145,7 @@ def curve(name: str, points: Sequence[tuple[int, float]]) -> Node:
     )
 
 
-def live_pairs(images: Mapping[str, str], step: int) -> Node | None:
+def live_pairs(images: Mapping[str, str], step: int) -> Node:
     """Before and after, side by side; other pictures with their names."""
     pairs, alone = pair_up(images)
     drawn = [
@@ -159,7 +159,7 @@ def live_pairs(images: Mapping[str, str], step: int) -> Node | None:
         for label, before, after in pairs
     ]
     drawn += [h("figure", h("img", src=source, alt=name), h("figcaption", name)) for name, source in alone]
-    return h("div", drawn, cls="pairs") if drawn else None
+    return h("div", drawn, cls="pairs")
 
 
 def metric_card(what: str, says: str, number: str, tone: str = "") -> Node:

@@ -37,6 +37,7 @@ class Search:
     deeper: float = 0.0
     samples: int = 800  # random ones that are looked at
     attacked: bool = False  # whether the lessons are to have an attacker
+    local: bool = False  # whether a sample changes only where its feature is
     seed: int = 0
 
     @property
@@ -128,10 +129,12 @@ def prepare_lessons(
         return eye.watch(base, codes, note, onto)
 
     flagged = found.pool.of(found.flagged)
-    if search.fit == "probe" or search.attacked:
+    regions = None
+    if search.local or search.attacked:
         regions = torch.stack([_region(found.pool, sight) for sight in found.sights])
     if search.fit == "probe":
-        erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch, found.keepers, regions)
+        where = regions if search.local else None
+        erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch, found.keepers, where)
     else:
         erase = yield from targets_by_score(flagged, found.directions, watch)
     index = torch.arange(len(found.flagged), device=found.flagged.device)

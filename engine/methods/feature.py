@@ -6,8 +6,8 @@
     L_percep  = 1 - MS-SSIM(g(z), f(ẑ))
 
 Ours finds the feature by a probe on the frozen network's inner map, moves every sample only as far as the probe asks,
-brings back what that took along of protected attributes, shows the change only where the feature is, and compares inner
-maps as well. Codes where an attacker would look can be taught, too. "As published" is the printed recipe.
+brings back what that took along of protected attributes, and compares inner maps as well. The change can be kept to
+where the feature is, and codes can be taught where an attacker would look. "As published" is the printed recipe.
 """
 
 import copy
@@ -64,8 +64,9 @@ class Feature:
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "Quick": {"steps": 60, "samples": 400, "checked": 100},
         "Balanced": {},
-        "Thorough": {"steps": 1000, "samples": 2000, "batch": 24, "checked": 2000},
-        "Hard to bring back": {"attacks": 0.2},  # at the price of changing more of the rest
+        "Thorough": {"steps": 600, "samples": 2000, "batch": 24, "checked": 2000},
+        "Only where it is": {"local": True, "alpha": 5.0, "steps": 500},  # the rest changes less, and more is left
+        "Hard to bring back": {"attacks": 0.2, "local": True, "alpha": 3.0, "steps": 400},  # changes more of the rest
         "As published": {
             "direction": "mean",
             "threshold": "pooled",
@@ -80,11 +81,11 @@ class Feature:
         },
     }
 
-    steps: int = knob(500, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
-    alpha: float = knob(5.0, "weight of forgetting against keeping", min=0.01, max=100)
+    alpha: float = knob(1.5, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
@@ -92,6 +93,7 @@ class Feature:
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
     attacks: float = knob(0.0, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
+    local: bool = knob(False, "change a sample only in the part of the picture that shows the feature", advanced=True)
     even: bool = knob(True, "as many samples to change as to keep in a batch", advanced=True)
     keep_structure: float = knob(1.0, "weight of MS-SSIM in keeping", min=0, max=10, advanced=True)
     inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
@@ -169,6 +171,7 @@ class Feature:
             deeper=self.deeper,
             samples=self.samples,
             attacked=self.attacks > 0,
+            local=self.local,
             seed=self.seed,
         )
 
