@@ -4,7 +4,7 @@ The features were labelled by eye on 480 samples (engine/train/seen_by_eye.json)
 attribute net; the attack climbs that net, too. What is reported is said by the judge net, which was trained on other
 pictures and other generated faces (only its boundaries were set on every other of these samples), and by the expression
 and age nets. The paper (StyleGAN, FFHQ) reports 94.2, 93.8, 94.3 and 96.9 % removed for bangs, beard, hat and glasses.
-Robust is ours with the preset "Hard to bring back".
+Robust is ours with the preset "Hard to bring back", local with "Only where it is".
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--sheets", type=Path, help="a folder for what the attacks found, to be looked at")
     parser.add_argument("--published-steps", type=int, default=Feature().steps, help="of the printed recipe (ours)")
     parser.add_argument("--compared", help="features that the other methods erase, too (default all)")
-    parser.add_argument("--methods", default="robust,published,naive", help="the other methods (default all)")
+    parser.add_argument("--methods", default="local,robust,published,naive", help="the other methods (default all)")
     args = parser.parse_args()
     base = bases["ffhq"].load().eval().requires_grad_(False)
     names = args.features.split(",")
@@ -82,7 +82,7 @@ def main() -> None:
             afters[key], times[key] = erase(base, targets[name], method(title, args.published_steps))
     print_verdicts(judge(base, afters, roles, args.seeds, args.fewer_seeds), times)
     if args.attacked:
-        ours = {key: model for key, model in afters.items() if key.endswith(("ours", "robust"))}
+        ours = {key: model for key, model in afters.items() if key.endswith(("ours", "local", "robust"))}
         print_attacks(base, ours, args.attacked, args.sheets)
 
 
@@ -130,6 +130,8 @@ def method(title: str, published_steps: int):
     match title:
         case "ours":
             return Feature()
+        case "local":
+            return Feature(**Feature.presets["Only where it is"])
         case "robust":
             return Feature(**Feature.presets["Hard to bring back"])
         case "published":
