@@ -107,14 +107,6 @@ needs_alex = pytest.mark.skipif(
 )
 
 
-def test_every_sample_that_shows_nothing_is_kept_also_where_a_probe_is_unsure(tiny, red):
-    eye, search = Eye(16), Search(samples=80)
-    found = ended(study(tiny, labelled_codes(tiny, red), search, eye))
-    lessons, held_out = ended(prepare_lessons(tiny, found, search, eye))
-    assert (~found.flagged & ~found.clear).any()  # the test would say nothing
-    assert len(lessons.keep.codes) + len(held_out.keep.codes) == int((~found.flagged).sum())
-
-
 @needs_alex
 def test_an_attacker_goes_to_where_the_feature_is_seen_and_stays_inside_its_box(tiny, red):
     eye, search = Eye(16), Search(samples=80, attacked=True)

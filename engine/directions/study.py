@@ -141,7 +141,7 @@ def prepare_lessons(
     held = (index % HELD_OUT == HELD_OUT - 1) & (index < found.drawn)
     alike = torch.stack([sight.scores(found.pool.looks) for sight in found.sights]).amax(0)
     taught, tested = (
-        Lessons(found.pool.of(_first(alike, ~found.flagged & part)), erase.of(part[found.flagged]))
+        Lessons(found.pool.of(_first(alike, found.clear & part)), erase.of(part[found.flagged]))
         for part in (~held, held)
     )
     if search.attacked:

@@ -226,8 +226,7 @@ class Feature:
         if not self.attacks or lessons.attacker is None:
             return lessons
         random = torch.Generator().manual_seed(self.seed + step)
-        clear = torch.stack([sight.is_clear(lessons.keep.looks) for sight in sights]).all(0).nonzero()[:, 0]
-        near = lessons.keep.of(clear[torch.randperm(len(clear), generator=random)[:ATTACKED].to(clear.device)])
+        near = lessons.keep.of(torch.randperm(len(lessons.keep.codes), generator=random)[:ATTACKED])
         found = yield from lessons.attacker.lessons(base, student, near, sights, random, step)
         return replace(lessons, attacked=found)
 
