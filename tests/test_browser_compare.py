@@ -90,8 +90,9 @@ def test_a_link_opens_the_same_comparison_and_a_dead_one_says_so(ann, site):
     expect(ann.locator("#compare figure")).to_have_count(4)
     assert ann.locator("#compare img.b").first.get_attribute("src") == shown
     go(ann, site.url, "compare?base=tiny&right=20200101-ascent-gone")
-    expect(ann.locator("[role=alert]")).to_contain_text("not here any more")
     expect(ann.locator("#compare figure")).to_have_count(16)
+    expect(ann.locator("#changes .metric").first).to_be_visible()
+    expect(ann.locator("[role=alert]")).to_contain_text("not here any more")
 
 
 def test_a_pair_is_enlarged_by_touch_and_drawn_at_full_size(browser, site):

@@ -47,9 +47,13 @@ def error_box(text: str) -> Node:
     return h("div", h("strong", "Not done. "), text[:1].upper() + text[1:], cls="trouble", role="alert")
 
 
-def said(box: gr.HTML, *emptied: gr.HTML, undo: Callable[[], dict] = dict) -> Callable[[Callable], Callable]:
+def said(
+    box: gr.HTML, *emptied: gr.HTML, undo: Callable[[], dict] = dict, clears: bool = True
+) -> Callable[[Callable], Callable]:
     """For handlers that return or yield {component: update}: what goes wrong is shown in `box`, empties `emptied` (such
-    as "Drawing …") and sets what `undo` gives; success empties `box`."""
+    as "Drawing …") and sets what `undo` gives; success empties `box` if it `clears`: one that only follows another
+    must not wipe what that one had to say."""
+    success = {box: None} if clears else {}
 
     def refused(error: Exception) -> dict:
         if not isinstance(error, UserError):
@@ -63,7 +67,7 @@ def said(box: gr.HTML, *emptied: gr.HTML, undo: Callable[[], dict] = dict) -> Ca
             def handler(*args: Any, **kwargs: Any) -> Any:
                 try:
                     for update in fn(*args, **kwargs):
-                        yield {box: None, **update}
+                        yield {**success, **update}
                 except Exception as error:
                     yield refused(error)
 
@@ -71,7 +75,7 @@ def said(box: gr.HTML, *emptied: gr.HTML, undo: Callable[[], dict] = dict) -> Ca
 
             def handler(*args: Any, **kwargs: Any) -> dict:
                 try:
-                    return {box: None, **(fn(*args, **kwargs) or {})}
+                    return {**success, **(fn(*args, **kwargs) or {})}
                 except Exception as error:
                     return refused(error)
 

@@ -65,7 +65,7 @@ class ComparePage:
         self.settings |= {self.photos.tokens}
         parts = list(self.shown_for("seeds"))
         loaded = bind(demo.load, told(self.load), None, [self.of, self.base, *parts, *self.fields(), self.trouble])
-        self.compares(loaded)
+        self.compares(loaded, clears=False)  # a dead link stays said above the usual comparison
         bind(self.of.input, told(self.shown_for), self.of, [*parts, self.trouble])
         bind(self.base.input, told(self.base_chosen), self.base, [*self.fields(), self.trouble])
         bind(self.run.input, told(self.run_chosen), self.run, [self.step, self.trouble])
@@ -73,10 +73,11 @@ class ComparePage:
         self.compares(self.photos.bind(self.base, self.trouble))
         bind(self.grid.full, told(self.full), self.settings, [self.grid, self.trouble])
 
-    def compares(self, event: gr.events.Dependency) -> None:
+    def compares(self, event: gr.events.Dependency, clears: bool = True) -> None:
         """After an event: the pictures, then what is measured of them, so that nobody waits for numbers."""
         shown = [self.grid, self.word, self.cards, self.share, self.trouble]
-        done = bind(event.then, said(self.trouble, self.word, self.cards)(self.compare), self.settings, shown)
+        compare = said(self.trouble, self.word, self.cards, clears=clears)(self.compare)
+        done = bind(event.then, compare, self.settings, shown)
         bind(done.then, said(self.cards)(self.measure), self.settings | {self.cards}, [self.cards])
 
     # What can be chosen
