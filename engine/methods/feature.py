@@ -44,7 +44,8 @@ WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
 FRESH = 4  # of the young average's weights: the larger, the sooner what is untrained fades
 RARE = 1 / 6  # of the samples: what fewer show has a smaller goal in proportion, or it would be met at once
-SETTLE = 60  # steps after that, in which what else has moved comes back
+SETTLE = 200  # steps after that, half of a run at most, in which what else has moved comes back
+CHANGED_SHARE = 3 / 8  # of a batch: what is to be kept is the larger part, for what is learnt spreads to it
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
 ATTACKED = 32  # codes that an attacker moves, anew after every snapshot
@@ -64,9 +65,9 @@ class Feature:
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "Quick": {"steps": 60, "samples": 400, "checked": 100},
         "Balanced": {},
-        "Thorough": {"steps": 600, "samples": 2000, "batch": 24, "checked": 2000},
-        "Only where it is": {"local": True, "alpha": 5.0, "steps": 500},  # the rest changes less, and more is left
-        "Hard to bring back": {"attacks": 0.2, "local": True, "alpha": 3.0, "steps": 400},  # changes more of the rest
+        "Thorough": {"steps": 600, "samples": 4000, "batch": 24, "checked": 2000},
+        "Only where it is": {"local": True, "alpha": 4.0},  # what is not part of the feature changes less
+        "Hard to bring back": {"attacks": 0.2, "local": True, "alpha": 4.0},  # changes more of the rest
         "As published": {
             "direction": "mean",
             "threshold": "pooled",
@@ -81,20 +82,20 @@ class Feature:
         },
     }
 
-    steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(400, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
-    alpha: float = knob(1.5, "weight of forgetting against keeping", min=0.01, max=100)
+    alpha: float = knob(2.0, "weight of forgetting against keeping", min=0.01, max=100)
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
-    samples: int = knob(800, "random samples that are looked at and taught", min=40, max=20_000)
+    samples: int = knob(2000, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
     attacks: float = knob(0.0, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
     local: bool = knob(False, "change a sample only in the part of the picture that shows the feature", advanced=True)
-    even: bool = knob(True, "as many samples to change as to keep in a batch", advanced=True)
+    even: bool = knob(True, "a fixed share of a batch is to change, however rare the feature is", advanced=True)
     keep_structure: float = knob(1.0, "weight of MS-SSIM in keeping", min=0, max=10, advanced=True)
     inner: float = knob(1.0, "weight of the inner map, which late layers draw from", min=0, max=10, advanced=True)
     smooth: float = knob(0.95, "averaging of the weights over steps", min=0, max=0.999, advanced=True)
@@ -143,7 +144,7 @@ class Feature:
                 scalars = watcher.check(smoothed)
                 streak = streak + 1 if scalars[LEFT] <= enough else 0
                 if streak == IN_A_ROW:
-                    last = min(last, step + SETTLE)
+                    last = min(last, step + self.settle)
                 images = watcher.pairs(smoothed)
             if (yield Progress(step, self.steps, losses | scalars, images)):
                 break
@@ -159,6 +160,10 @@ class Feature:
         verdict = yield from watch(check_feature(before, after, erased, **how))
         warned = unprotected(before.latent, request.label, kept)
         yield Done(verdict | {name: verdict[name] + warned for name in ("words", "caveats")})
+
+    @property
+    def settle(self) -> int:
+        return max(1, min(SETTLE, self.steps // 2))
 
     @property
     def search(self) -> Search:
@@ -188,7 +193,7 @@ class Feature:
         """One step of the optimiser; gives the losses before it."""
         for group in optimiser.param_groups:  # warm up, then fall to a twentieth; faster where the end is near
             fall = 0.525 + 0.475 * math.cos(math.pi * step / self.steps)
-            group["lr"] = self.lr * min(1.0, step / WARM_UP) * min(fall, max(0.05, (last - step) / SETTLE))
+            group["lr"] = self.lr * min(1.0, step / WARM_UP) * min(fall, max(0.05, (last - step) / self.settle))
         codes, goal, forget = self.draw(lessons, random)
         inner, picture = eye.pictures(student, codes)
         pixels, weighed = distance(picture, goal.pictures), forget if not self.keep_structure else slice(None)
@@ -215,7 +220,7 @@ class Feature:
         if not self.even:
             return lessons.draw_mixed(self.batch, random)
         attacked = round(self.attacks * self.batch) if lessons.attacked and len(lessons.attacked.codes) else 0
-        erased = (self.batch - attacked + 1) // 2
+        erased = max(1, round(CHANGED_SHARE * (self.batch - attacked)))
         return lessons.draw((self.batch - attacked - erased, erased, attacked), random)
 
     def attacked(
