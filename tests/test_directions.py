@@ -160,6 +160,17 @@ def test_the_probes_gate_and_what_it_calls_clear_never_see_actively_chosen_sampl
     assert gate(Labelled.of("glasses", mixed.having, mixed.lacking)) != gate(plain), "they would have moved it"
 
 
+def test_chosen_samples_teach_the_probe_that_random_ones_are_scored_by(space):
+    few, many = label(space.codes[:80], axis(0)), label(space.codes[80:480], axis(0))
+    chosen = [torch.zeros(len(few.having)), torch.ones(len(many.having))]
+    chosen += [torch.zeros(len(few.lacking)), torch.ones(len(many.lacking))]
+    both = torch.cat([few.having, many.having]), torch.cat([few.lacking, many.lacking])
+    alone, taught = (
+        Sight.fit(labels, space.codes, 0.95) for labels in (few, Labelled.of("glasses", *both, torch.cat(chosen)))
+    )
+    assert taught.auc > alone.auc + 0.02
+
+
 def test_thresholds_never_see_actively_chosen_samples(space):
     plain = label(space.codes[:400], axis(0))
     mixed = with_chosen(plain, space.codes)

@@ -164,10 +164,12 @@ class Sight:
         known = Labelled(
             labelled.name, (labelled.having - mean) / std, (labelled.lacking - mean) / std, labelled.chosen
         )
-        random = known.random
+        random, drawn = known.random, (~known.chosen).nonzero()[:, 0]
         held_out = random.codes.new_zeros(len(random.codes))
-        for inside in folds(random):
-            weight, offset = _unit(part(random, ~inside), pool)
+        for inside in folds(random):  # what was picked teaches every fold, and is never scored
+            taught = torch.ones_like(known.chosen)
+            taught[drawn[inside]] = False
+            weight, offset = _unit(part(known, taught), pool)
             held_out[inside] = random.codes[inside] @ weight + offset
         weight, offset = _unit(known, pool)
         most = min(1.0, MOST * random.truth.float().mean().item())
