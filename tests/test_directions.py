@@ -171,6 +171,14 @@ def test_chosen_samples_teach_the_probe_that_random_ones_are_scored_by(space):
     assert taught.auc > alone.auc + 0.02
 
 
+def test_what_is_only_kept_is_found_the_same_without_holding_samples_out(space):
+    labels = label(space.codes[:400], axis(0))
+    seen, kept = (Sight.fit(labels, space.codes, recall) for recall in (0.95, None))
+    assert torch.equal(kept.weight, seen.weight) and kept.gate == 0 and math.isnan(kept.auc)
+    tested, plain = (find(labels, space, tested=tested) for tested in (True, False))
+    assert torch.equal(plain.score, tested.score) and torch.equal(plain.shift, tested.shift) and math.isnan(plain.auc)
+
+
 def test_thresholds_never_see_actively_chosen_samples(space):
     plain = label(space.codes[:400], axis(0))
     mixed = with_chosen(plain, space.codes)

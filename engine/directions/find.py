@@ -1,5 +1,6 @@
 """From labels to a Direction: fit the score, set gate and landing value, shape the edit, keep other features out."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,20 +28,24 @@ def find(
     move: str = "covariance",
     recall: float = 0.9,
     deeper: float = 0.0,
+    tested: bool = True,
 ) -> Direction:
     """The direction of one feature.
 
     threshold "random": the gate lets `recall` of the cross-validated samples with the feature through, and codes land
     on the mean of random codes (or `deeper` standard deviations below it). "pooled" and "midpoint" are the two
-    readings of the paper. move "printed" is the paper's formula as it stands, whose vector is not of length 1.
+    readings of the paper. move "printed" is the paper's formula as it stands, whose vector is not of length 1. What is
+    only kept need not be `tested`: nothing is cross-validated, and gate, landing value and AUC are not numbers.
     """
     raw = FITS[fit](labelled, space)
     if not raw.norm() > 0:
         raise UserError(f"the samples with and without “{labelled.name}” have the same mean; check the labels")
     score = raw / raw.norm()
-    sigma, random = space.sigma(score), labelled.random
-    held_out = held_out_scores(random, space, FITS[fit])
-    gate, land = thresholds(threshold, labelled, space, score, held_out=held_out, recall=recall, deeper=deeper * sigma)
+    sigma, random, gate, land, auc = space.sigma(score), labelled.random, math.nan, math.nan, math.nan
+    if tested:
+        held_out, how = held_out_scores(random, space, FITS[fit]), {"recall": recall, "deeper": deeper * sigma}
+        gate, land = thresholds(threshold, labelled, space, score, held_out=held_out, **how)
+        auc = area_under_curve(held_out, random.truth)
     shift = raw if move == "printed" else _along(score, space, POWERS[move])
     return Direction(
         labelled.name,
@@ -50,7 +55,7 @@ def find(
         gate,
         land,
         sigma,
-        auc=area_under_curve(held_out, random.truth),
+        auc=auc,
         cosine=expected_cosine(len(labelled.having), len(labelled.lacking), space.effective_dimension),
     )
 
@@ -62,7 +67,8 @@ def find_all(
     found = [find(feature, space, **how) for feature in features]
     if not protect or how.get("move") == "printed":
         return found
-    return apart(found, [find(feature, space, **how) for feature in keep], space, how.get("move", "covariance"))
+    kept = [find(feature, space, tested=False, **how) for feature in keep]
+    return apart(found, kept, space, how.get("move", "covariance"))
 
 
 def apart(found: Sequence[Direction], kept: Sequence[Direction], space: Space, move: str) -> list[Direction]:

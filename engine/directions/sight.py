@@ -5,6 +5,7 @@ probe answers for many unlabelled samples, and the direction in W is then fitted
 is on this machine it is read as well: of hats on fresh samples, half as many are missed.
 """
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
@@ -150,28 +151,31 @@ class Sight:
     std: Tensor  # [F]
     gate: float  # at and above it a sample shows the feature
     clear: float  # below it a sample is clearly without
-    auc: float  # cross-validated, on samples drawn at random
+    auc: float  # cross-validated, on samples drawn at random; not a number where nothing was held out
 
     @classmethod
-    def fit(cls, labelled: Labelled, pool: Tensor, recall: float) -> "Sight":
+    def fit(cls, labelled: Labelled, pool: Tensor, recall: float | None) -> "Sight":
         """`labelled` holds looks in place of codes, `pool` looks of random samples. The gate lets `recall` of the
         held-out samples with the feature through, and is not above the probe's own boundary, unless that would flag
         more than `MOST` times as many random samples as were labelled: a weak probe would change everybody. What it
-        calls clear lies further from the gate, the worse it told held-out samples apart, down to the median."""
+        calls clear lies further from the gate, the worse it told held-out samples apart, down to the median. Without
+        `recall` nothing is held out, in a sixth of the time: the boundary is the gate, enough for what is only kept."""
         mean, std = pool.mean(0), pool.std(0)
         std = std + LEAST * std.mean()
         pool = (pool - mean) / std
         known = Labelled(
             labelled.name, (labelled.having - mean) / std, (labelled.lacking - mean) / std, labelled.chosen
         )
+        weight, offset = _unit(known, pool)
+        if recall is None:
+            return cls(labelled.name, weight, offset, mean, std, 0.0, -MARGIN, math.nan)
         random, drawn = known.random, (~known.chosen).nonzero()[:, 0]
         held_out = random.codes.new_zeros(len(random.codes))
         for inside in folds(random):  # what was picked teaches every fold, and is never scored
             taught = torch.ones_like(known.chosen)
             taught[drawn[inside]] = False
-            weight, offset = _unit(part(known, taught), pool)
-            held_out[inside] = random.codes[inside] @ weight + offset
-        weight, offset = _unit(known, pool)
+            inner, level = _unit(part(known, taught), pool)
+            held_out[inside] = random.codes[inside] @ inner + level
         most = min(1.0, MOST * random.truth.float().mean().item())
         enough = min(0.0, torch.quantile(held_out[random.truth > 0], 1 - recall).item())
         scores = pool @ weight + offset

@@ -77,14 +77,18 @@ def study(base: nn.Module, request: Request, search: Search, eye: Eye) -> Genera
     codes, place = torch.unique(torch.cat([labelled.codes for labelled in everyone]), dim=0, return_inverse=True)
     seen = yield from eye.watch(base, codes, "looking at the labelled samples")
     places = place.split([len(labelled.codes) for labelled in everyone])
+    erased = [number < len(features) for number in range(len(everyone))]  # of the others no threshold is wanted
     sights = [
-        Sight.fit(_with(labelled, seen.looks[where]), pool.looks, search.recall)
-        for labelled, where in zip(everyone, places, strict=True)
+        Sight.fit(_with(labelled, seen.looks[where]), pool.looks, search.recall if tested else None)
+        for labelled, where, tested in zip(everyone, places, erased, strict=True)
     ]
     looked, mine = Seen.join([pool, seen]), sights[: len(features)]
     if search.fit == "probe":
         extended = [_extended(labelled, sight, pool) for labelled, sight in zip(everyone, sights, strict=True)]
-        fitted = [find(labelled, space, fit="logistic", **search.how) for labelled in extended]
+        fitted = [
+            find(labelled, space, fit="logistic", tested=tested, **search.how)
+            for labelled, tested in zip(extended, erased, strict=True)
+        ]
         own, kept = fitted[: len(features)], fitted[len(features) :]
         directions = own if search.move == "printed" else apart(own, kept, space, search.move)
         wide = moving(own, kept, space, "covariance")
