@@ -194,7 +194,7 @@ def as_published(number: int, look: Callable[[nn.Module], list[float]], goal: fl
 
 
 @torch.no_grad()
-def told(judge: Judge, base: nn.Module, model: nn.Module, person: torch.Tensor, others: torch.Tensor) -> list[float]:
+def told(judge: Judge, base: nn.Module, person: torch.Tensor, others: torch.Tensor, model: nn.Module) -> list[float]:
     """The likeness that is left of the person, and the one that random faces keep."""
     size = sensible_size(base)
     figures = []
