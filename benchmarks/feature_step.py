@@ -224,10 +224,10 @@ def ours_until(base: nn.Module, knobs: Feature, target: Labels) -> tuple[Way, fl
     started, share = time.perf_counter(), None
     for event in knobs.run(base, labelled_codes(base, target)):
         if isinstance(event, Progress) and LEFT in event.scalars:
-            share = share or event.scalars[LEFT]
+            last, share = event, share or event.scalars[LEFT]
             if event.step and event.scalars[LEFT] <= GOAL * share:
                 break
-    return Way(event.step, time.perf_counter() - started, event.scalars), share
+    return Way(last.step, time.perf_counter() - started, last.scalars), share
 
 
 def plainly_until(judged: Bench, watcher: Watcher, rate: float, goal: float, most: int) -> Way:
