@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench install install-dev assets browser clean
+.PHONY: run test lint bench bench-quality install install-dev assets browser clean
 
 run: install assets
 	@$(BIN)/python app.py
@@ -15,7 +15,10 @@ lint: install-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 bench: install-dev assets
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks speed
+
+bench-quality: install-dev assets
+	@$(BIN)/python -m benchmarks quality
 
 install: $(VENV)/.run
 install-dev: $(VENV)/.dev

@@ -15,6 +15,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 from engine.commands import verbs
 from engine.commands.screen import say
 from engine.core.errors import UserError
+from engine.memory import uncollected
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -72,11 +73,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def serve(args: argparse.Namespace, open_studio) -> int:
-    studio = open_studio()
-    studio.default_base()  # a wrong --base is said before anything is opened
-    studio.claim()
-    os.environ["GRADIO_TEMP_DIR"] = str(empty_upload_folder(studio.store.root))
-    from webui.app import serve as serve_page
+    with uncollected():
+        studio = open_studio()
+        studio.default_base()  # a wrong --base is said before anything is opened
+        studio.claim()
+        os.environ["GRADIO_TEMP_DIR"] = str(empty_upload_folder(studio.store.root))
+        from webui.app import serve as serve_page
 
     return serve_page(studio, host=args.host, port=args.port, auth=args.auth, mcp=args.mcp)
 

@@ -1,2 +1,2 @@
-"""One script per published number: `python -m benchmarks.NAME` prints its tables; `python -m benchmarks` runs them all
-and keeps what they printed in RESULTS.md."""
+"""One script per published number: `python -m benchmarks.NAME` prints its tables; `python -m benchmarks NAME` keeps
+them in RESULTS.md as well, `python -m benchmarks speed` or `quality` those of many."""

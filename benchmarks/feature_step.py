@@ -1,7 +1,9 @@
 """Feature unlearning, ours against a plain loop on the same weights and codes: `python -m benchmarks.feature_step`.
 
 A step: in every round all take one on the same codes, in turn; ratios are within a round. Ours keeps the pictures of
-the frozen side, which the loop makes anew. To the same result: seconds until a tenth of the held-out samples that
+the frozen side, which the loop makes anew. First losses are those of students that have learnt nothing yet, on several
+batches, since how far rounded numbers are off depends on the batch. Memory: the peak that a process of its own reaches
+in three steps, less what it holds before them. To the same result: seconds until a tenth of the held-out samples that
 showed glasses still do, by the probe of our run, with everything that ours looks at beforehand counted.
 """
 
@@ -10,17 +12,22 @@ import copy
 import statistics
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from benchmarks.feature import label
 from benchmarks.feature_reference import PlainStep
+from benchmarks.memory import alone, peak
+from benchmarks.tables import spread
 from engine import device as devices
+from engine import memory
 from engine.core.events import Progress
 from engine.core.targets import Labels
 from engine.delta import editable
@@ -38,6 +45,10 @@ MODELS = ("ffhq", "faces64", "faces-vae")
 FEW = 24  # labels of each side, enough to time a step
 EVERY = 5  # steps between two looks at what is left
 GOAL = 0.1  # of the share that showed the feature
+BATCHES = 16  # whose first losses are compared
+PLAIN, OURS, QUICK, WHOLE = "plain", "ours", "ours, bfloat16", "plain, whole picture"
+TOLD = {LEFT: ".1f", DRIFT: ".3f"}
+Step = Callable[[int], float]  # on the codes of a seed; gives the loss before it
 
 
 def load(name: str) -> nn.Module:
@@ -60,40 +71,45 @@ def any_feature(base: nn.Module) -> Labels:
 
 
 class Bench:
-    """A student each for ours in both precisions and for the plain loop, at the preview's size and at the whole one."""
+    """The ways to take a step: ours in both precisions, the plain loop at the preview's size and at the whole one."""
 
     def __init__(self, base: nn.Module, knobs: Feature, target: Labels) -> None:
         self.base, self.knobs, self.target, self.size = base, knobs, target, base.sizes[0]
         self.eye = Eye(self.size)
         self.found, self.lessons, self.held_out = self.seen_by(self.eye)
-        self.ways: dict[str, Callable[[int], float]] = {
-            "plain": self.plainly(self.size),
-            "ours": self.ours(self.eye, self.lessons),
+        self.quick = replace(self.eye, dtype=devices.quick_type(base.w_avg.device))
+        self.ways: dict[str, Callable[[], Step]] = {  # each call makes a student of its own
+            PLAIN: lambda: self.plainly(self.size),
+            OURS: lambda: self.ours(self.eye, self.lessons),
         }
         if base.size != self.size:
-            self.ways["plain, whole picture"] = self.plainly(base.size)
-        quick = devices.quick_type(base.w_avg.device)
-        if quick != torch.float32:
-            eye = replace(self.eye, dtype=quick)
-            self.ways["ours, bfloat16"] = self.ours(eye, self.seen_by(eye)[1])
+            self.ways[WHOLE] = lambda: self.plainly(base.size)
+        if self.quick != self.eye:
+            self.ways[QUICK] = lambda: self.ours(self.quick, self.quick_lessons)
+
+    @cached_property
+    def quick_lessons(self) -> Lessons:
+        return self.seen_by(self.quick)[1]
 
     def seen_by(self, eye: Eye) -> tuple[Study, Lessons, Lessons]:
         found = finished(study(self.base, labelled_codes(self.base, self.target), self.knobs.search, eye))
         return found, *finished(prepare_lessons(self.base, found, self.knobs.search, eye))
 
-    def first_seed(self) -> int:
-        """Of a batch with samples of both kinds: where nothing is to forget, every way's first loss is 0."""
+    def seeds(self, number: int) -> list[int]:
+        """Of batches with samples of both kinds: where nothing is to forget, every way's first loss is 0."""
+        good = []
         for seed in count():
             forget = self.knobs.draw(self.lessons, torch.Generator().manual_seed(seed))[2]
             if forget.any() and not forget.all():
-                return seed
+                good.append(seed)
+            if len(good) == number:
+                return good
 
     def student(self, *, is_ours: bool) -> tuple[nn.Module, torch.optim.Optimizer]:
         student = copy.deepcopy(self.base)
         return student, torch.optim.Adam(editable(student), lr=self.knobs.lr, fused=is_ours)
 
-    def ours(self, eye: Eye, lessons: Lessons) -> Callable[[int], float]:
-        """A step on the codes of a seed, which gives its loss."""
+    def ours(self, eye: Eye, lessons: Lessons) -> Step:
         student, optimiser = self.student(is_ours=True)
 
         def step(seed: int) -> float:
@@ -103,8 +119,7 @@ class Bench:
 
         return step
 
-    def plainly(self, made: int) -> Callable[[int], float]:
-        """The same of the plain loop."""
+    def plainly(self, made: int) -> Step:
         student, optimiser = self.student(is_ours=False)
         plain = PlainStep(self.knobs, self.base, self.found.directions, self.size, made)
 
@@ -118,59 +133,107 @@ class Bench:
 
         return step
 
+    def first_losses(self, way: str, seeds: Sequence[int]) -> list[float]:
+        return [self.ways[way]()(seed) for seed in seeds]
 
-def seconds(step: Callable[[int], float], seed: int) -> float:
+
+def bench_of(model: str, batch: int) -> Bench:
+    base = load(model)
+    return Bench(base, replace(PRINTED, samples=2 * FEW, batch=batch), any_feature(base))
+
+
+def seconds(step: Step, seed: int) -> float:
     started = time.perf_counter()
     step(seed)
     return time.perf_counter() - started
 
 
 def speed(model: str, batch: int, rounds: int) -> None:
-    base = load(model)
-    bench = Bench(base, replace(PRINTED, samples=2 * FEW, batch=batch), any_feature(base))
-    begin = bench.first_seed()
-    first = {way: step(begin) for way, step in bench.ways.items()}
-    seeds = range(begin + 1, begin + 1 + rounds)
-    taken = [{way: seconds(step, seed) for way, step in bench.ways.items()} for seed in seeds]
-    for way in bench.ways:
-        ratios = [row["plain"] / row[way] for row in taken]
-        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        losses = f"{first[way]:.4f} | {abs(first[way] - first['plain']):.1e}"
-        cells = f"{statistics.median(row[way] for row in taken):.2f} | {spread} | {losses}"
-        print(f"| {model}: {way} | {cells} |", flush=True)
+    bench = bench_of(model, batch)
+    seeds = bench.seeds(max(BATCHES, rounds))
+    same = [way for way in bench.ways if way != WHOLE]  # which compares other pictures
+    losses = {way: bench.first_losses(way, seeds[:BATCHES]) for way in same}
+    steps = {way: make() for way, make in bench.ways.items()}
+    for step in steps.values():
+        step(seeds[0])
+    taken = [{way: seconds(step, seed) for way, step in steps.items()} for seed in seeds[:rounds]]
+    for way in steps:
+        ratios = [row[PLAIN] / row[way] for row in taken]
+        cells = [f"{model}: {way}", f"{statistics.median(row[way] for row in taken):.2f}", spread(ratios)]
+        if way in same:
+            off = [abs(one - plain) for one, plain in zip(losses[way], losses[PLAIN], strict=True)]
+            cells += [f"{losses[way][0]:.4f}", f"{statistics.median(off):.1e}", f"{max(off):.1e}"]
+        else:
+            cells += ["–"] * 3
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def until_gone(labels: int, most: int) -> list[str]:
+def peak_of_steps(model: str, batch: int, way: str) -> float:
+    """Ours as a run has it, which gives nothing back to the system meanwhile."""
+    bench = bench_of(model, batch)
+    seeds, step = bench.seeds(3), bench.ways[way]()
+    with nullcontext() if way == PLAIN else memory.kept():
+        return peak(lambda: [step(seed) for seed in seeds])
+
+
+def memory_row(model: str, batch: int) -> str:
+    quick = OURS if devices.quick_type(torch.device("cpu")) == torch.float32 else QUICK
+    plain, ours = (alone(peak_of_steps, model, batch, way) for way in (PLAIN, quick))
+    return f"| {model} | {plain:.0f} | {ours:.0f} | {ours / plain:.2f} |"
+
+
+class Way(NamedTuple):
+    """How long one took to the same result, and what the last look saw."""
+
+    steps: int
+    seconds: float
+    told: dict[str, float]
+
+
+def until_gone(labels: int, most: int, runs: int) -> list[str]:
     """Published: the printed recipe in the plain loop, at the preview's size, at the learning rate of its preset and at
-    ours. Ours: as the product does it."""
+    ours. Ours: as the product does it. A run is one of each, in turn, with a seed of its own."""
     base = load("ffhq")
-    target, rows = label(base, labels)[0]["glasses"], []
-    knobs = Feature(check_every=EVERY)
+    target, found, shares = label(base, labels)[0]["glasses"], [], []
+    for seed in range(runs):
+        knobs = Feature(check_every=EVERY, seed=seed)
+        ours, share = ours_until(base, knobs, target)
+        judged = Bench(base, knobs, target)
+        watcher = Watcher(base, judged.eye, judged.found.sights, judged.held_out, judged.lessons, judged.found.share)
+        rates = {"its own": PRINTED.lr, "our": knobs.lr}
+        plain = {
+            f"the plain loop at {whose} learning rate": plainly_until(judged, watcher, rate, GOAL * share, most)
+            for whose, rate in rates.items()
+        }
+        found.append({OURS: ours} | plain)
+        shares.append(share)
+    lines = []
+    for name in found[0]:
+        ways = [row[name] for row in found]
+        has_arrived = all(way.told[LEFT] <= GOAL * share for way, share in zip(ways, shares, strict=True))
+        ratio = spread([row[name].seconds / row[OURS].seconds for row in found])
+        cells = [name, spread([way.steps for way in ways], ".0f"), spread([way.seconds for way in ways], ".0f")]
+        cells += [ratio if has_arrived else f"at least {ratio}"]
+        cells += [f"{statistics.median(way.told[what] for way in ways):{form}}" for what, form in TOLD.items()]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, "", f"{labels} labels, {runs} runs; at first {spread(shares, '.1f')} % showed glasses."]
+
+
+def ours_until(base: nn.Module, knobs: Feature, target: Labels) -> tuple[Way, float]:
+    """And the % of held-out samples that showed the feature at first."""
     started, share = time.perf_counter(), None
     for event in knobs.run(base, labelled_codes(base, target)):
         if isinstance(event, Progress) and LEFT in event.scalars:
-            share = share or event.scalars[LEFT]
+            last, share = event, share or event.scalars[LEFT]
             if event.step and event.scalars[LEFT] <= GOAL * share:
                 break
-    rows.append((f"ours, {event.step} steps", time.perf_counter() - started, event.scalars))
-    judged = Bench(base, knobs, target)
-    watcher = Watcher(base, judged.eye, judged.found.sights, judged.held_out, judged.lessons, judged.found.share)
-    for whose, rate in (("its own", PRINTED.lr), ("our", knobs.lr)):
-        steps, spent, scalars = plainly_until(judged, watcher, target, rate, GOAL * share, most)
-        rows.append((f"the plain loop at {whose} learning rate, {steps} steps", spent, scalars))
-    lines = [f"| {name} | {spent:.0f} | {told[LEFT]:.1f} | {told[DRIFT]:.3f} |" for name, spent, told in rows]
-    ratios = [
-        f"{'' if told[LEFT] <= GOAL * share else 'at least '}{spent / rows[0][1]:.1f}" for _, spent, told in rows[1:]
-    ]
-    return [*lines, "", f"Ratios {' and '.join(ratios)}; at first {share:.1f} % showed glasses."]
+    return Way(last.step, time.perf_counter() - started, last.scalars), share
 
 
-def plainly_until(
-    judged: Bench, watcher: Watcher, target: Labels, rate: float, goal: float, most: int
-) -> tuple[int, float, dict[str, float]]:
-    """Steps and seconds of the plain loop, looks at held-out samples not counted, and what the last look saw."""
+def plainly_until(judged: Bench, watcher: Watcher, rate: float, goal: float, most: int) -> Way:
+    """Looks at held-out samples are not counted."""
     base, random = judged.base, torch.Generator().manual_seed(judged.knobs.seed)
-    space, (features, keep) = judged.found.space, features_of(labelled_codes(base, target))
+    space, (features, keep) = judged.found.space, features_of(labelled_codes(base, judged.target))
     directions = find_all(features, keep, space, fit=PRINTED.direction, **PRINTED.search.how)
     plain = PlainStep(PRINTED, base, directions, judged.size, judged.size)
     student = copy.deepcopy(base)
@@ -189,24 +252,37 @@ def plainly_until(
             print(f"plain, step {steps}: {scalars}", file=sys.stderr, flush=True)
             if scalars[LEFT] <= goal:
                 break
-    return steps, taken, scalars
+    return Way(steps, taken, scalars)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--labels", type=int, default=240)
-    parser.add_argument("--most", type=int, default=60, help="steps of the plain loop at most; 0 leaves this part out")
+    parser.add_argument("--runs", type=int, default=3, help="to the same result; 0 leaves this part out")
+    parser.add_argument("--most", type=int, default=120, help="steps of the plain loop at most")
     args = parser.parse_args()
-    print("## Feature unlearning: a step, and the way to the same result\n")
+    print("## Feature unlearning: a step, its memory, and the way to the same result\n")
     print(f"Batch {args.batch}, the printed recipe; {torch.get_num_threads()} threads. Ratios are to the plain loop.\n")
-    print("| step | s | times as fast as the plain loop (spread) | first loss | differs by |\n|---|---|---|---|---|")
-    for model in MODELS:
+    print(
+        f"Losses are of the first step, off the plain loop's by so much on {BATCHES} batches: next to nothing in single"
+    )
+    print("precision; pictures in bfloat16, as the product learns from them, are rounded.\n")
+    print("| step | s | times as fast as the plain loop (spread) | first loss | differs by, median | at most |")
+    print("|---|---|---|---|---|---|")
+    for model in args.models:
         speed(model, args.batch, args.rounds)
-    if args.most:
-        print(f"\n| until at most {GOAL:.0%} of it is left | s | feature left % | image drift |\n|---|---|---|---|")
-        for line in until_gone(args.labels, args.most):
+    print("\n| peak of a step | plain, MB | ours, MB | share |\n|---|---|---|---|")
+    for model in args.models:
+        print(memory_row(model, args.batch), flush=True)
+    if args.runs:
+        print(
+            f"\n| until at most {GOAL:.0%} of it is left | steps | s | times as long as ours | left % | image drift |"
+        )
+        print("|---|---|---|---|---|---|")
+        for line in until_gone(args.labels, args.most, args.runs):
             print(line, flush=True)
 
 

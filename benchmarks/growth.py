@@ -4,8 +4,8 @@ GUIDE on a small generator, one thing made larger at a time: steps, the random f
 picture, and the people erased (as the product erases them, without training); then the steps and the batch of a feature
 run, which looks at its samples once, whatever it learns. A point is the least of a few interleaved
 rounds, and its memory the peak above what was held before. The exponent is the slope of a straight line through the
-logarithms: work that grows by its own measure has 1. What is done once, whatever the work, pulls it below, so the slope
-between the two largest points stands beside it in brackets.
+logarithms, and that of time is told with its spread over the rounds: work that grows by its own measure has 1. What is
+done once, whatever the work, pulls it below, so the slope between the two largest points stands beside it.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from benchmarks.memory import peak
+from benchmarks.tables import spread
 from engine.core.events import result
 from engine.core.targets import Labels
 from engine.data import LatentBatch, Request
@@ -116,13 +117,17 @@ def main() -> None:
         for what, found in (("time", taken), ("memory", needed))
     }
     print(f"## Growth\n\nA StyleGAN2 of 64 channels, {torch.get_num_threads()} threads, {args.rounds} rounds.\n")
-    print("| what grows | from, to | s | exponent of time | MB | exponent of memory |\n|---|---|---|---|---|---|")
+    print(
+        "| what grows | from, to | s | exponent of time (spread) | at the end | MB | exponent of memory | at the end |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for name, values in ALONG.items():
-        cells = [f"{values[0]:,} to {values[-1]:,}"]
-        for what, form in (("time", ".2f"), ("memory", ".0f")):
-            points = curves[what][name]
-            slopes = f"{exponent(points):.2f} ({exponent(points[-2:]):.2f})"
-            cells += [f"{points[0][1]:{form}} to {points[-1][1]:{form}}", slopes]
+        time_taken, memory = curves["time"][name], curves["memory"][name]
+        slopes = [exponent([(value, one[name, value]) for value in values]) for one in rounds]
+        cells = [f"{values[0]:,} to {values[-1]:,}", f"{time_taken[0][1]:.2f} to {time_taken[-1][1]:.2f}"]
+        cells += [spread(slopes), f"{exponent(time_taken[-2:]):.2f}"]
+        cells += [f"{memory[0][1]:.0f} to {memory[-1][1]:.0f}"]
+        cells += [f"{exponent(memory):.2f}", f"{exponent(memory[-2:]):.2f}"]
         print(f"| {name} | {' | '.join(cells)} |")
     plot(curves)
     print(f"\n![Time and memory against the work, both by the smallest point](../docs/{PICTURE.name})")

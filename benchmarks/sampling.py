@@ -1,8 +1,9 @@
 """How quickly pictures come: `python -m benchmarks.sampling`.
 
 Images per second of the default generator by its previews and whole, against the whole picture made one at a time and
-resized, in turn in every round; ratios are within a round. Then a grid of 16 through the Studio: cold, in a process
-that has loaded nothing yet, and warm, at seeds that were never drawn. StyleGAN2 has a benchmark of its own.
+resized, in turn in every round; ratios are within a round. Then a grid of 16 through the Studio: cold, in processes
+that have loaded no model yet, and warm, in the same ones, at seeds that were never drawn. StyleGAN2 has a benchmark of
+its own.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.memory import alone
+from benchmarks.tables import spread
 from engine.generators import bases
 from engine.models import pictures, to_pixels
 from engine.studio import Studio
@@ -45,21 +47,20 @@ def rates(rounds: int, batch: int) -> None:
             taken.append((between - started, time.perf_counter() - between))
         ratios = [plain / ours for plain, ours in taken]
         plain, ours = (batch / statistics.median(column) for column in zip(*taken, strict=True))
-        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        print(f"| {size} px | {plain:.2f} | {ours:.2f} | {spread} |", flush=True)
+        print(f"| {size} px | {plain:.2f} | {ours:.2f} | {spread(ratios)} |", flush=True)
 
 
-def grid_latencies(warm_rounds: int) -> list[float]:
-    """Seconds of the first grid and of those after it."""
+def grid_latencies() -> tuple[float, float]:
+    """Seconds of the first grid and of the next one."""
     with tempfile.TemporaryDirectory() as folder:
         started, taken = time.perf_counter(), []
         studio = Studio(Path(folder), base="ffhq")
-        for number in range(warm_rounds + 1):
+        for number in range(2):
             studio.sample("ffhq", range(GRID * number, GRID * (number + 1)), size=SIDE)
             taken.append(time.perf_counter() - started)
             started = time.perf_counter()
         studio.close()
-        return taken
+        return tuple(taken)
 
 
 def main() -> None:
@@ -70,9 +71,9 @@ def main() -> None:
     print(f"## Sampling\n\nffhq, {args.batch} pictures a round, {torch.get_num_threads()} threads.\n")
     print("| size | whole and resized, images/s | ours, images/s | times as fast (spread) |\n|---|---|---|---|")
     rates(args.rounds, args.batch)
-    cold, *warm = alone(grid_latencies, args.rounds)
-    print(f"\n| {GRID} pictures at {SIDE} px | s |\n|---|---|\n| cold, the model loaded from disk | {cold:.2f} |")
-    print(f"| warm, median (spread) | {statistics.median(warm):.2f} ({min(warm):.2f} to {max(warm):.2f}) |")
+    cold, warm = zip(*(alone(grid_latencies) for _ in range(args.rounds)), strict=True)
+    print(f"\n| {GRID} pictures at {SIDE} px | s (spread) |\n|---|---|")
+    print(f"| cold, the model loaded from disk | {spread(cold)} |\n| warm | {spread(warm)} |")
 
 
 if __name__ == "__main__":

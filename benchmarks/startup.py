@@ -8,7 +8,6 @@ alone. At rest: ten seconds later, when the start page's faces have been made.
 import argparse
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,11 +18,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.memory import held
+from benchmarks.tables import spread
 from engine import assets
 from tests.browser import ARGS, ROOT, Server, go
 
 REST = 10  # s
 HEAVIEST = 8
+FORMS = (".1f", ".1f", ".1f", ".0f")
 LAZY = ("torchvision", "lpips", "facenet_pytorch", "scipy", "sklearn", "matplotlib", "pytorch_msssim")
 IMPORT = "import engine.studio, webui.app"
 
@@ -73,7 +74,7 @@ def loaded(names: Sequence[str]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     base, chromium = "ffhq" if assets.is_present("ffhq") else "tiny", shutil.which("chromium")
     with ExitStack() as stack:
@@ -86,9 +87,9 @@ def main() -> int:
             stack.callback(browser.close)
         taken = [start(base, browser) for _ in range(args.rounds + 1)][1:]
     print(f"## Start-up\n\n{base}, {args.rounds} rounds{'' if chromium else '; no chromium, so nothing was drawn'}.\n")
-    print("| first answer, s | page drawn, s | CPU, s | at rest, MB |\n|---|---|---|---|")
-    middle = [statistics.median(column) for column in zip(*taken, strict=True)]
-    print("| {:.1f} | {:.1f} | {:.1f} | {:.0f} |".format(*middle))
+    print("| first answer, s (spread) | page drawn, s | CPU, s | at rest, MB |\n|---|---|---|---|")
+    columns = zip(zip(*taken, strict=True), FORMS, strict=True)
+    print(f"| {' | '.join(spread(column, form) for column, form in columns)} |")
     heaviest = [f"{name} {spent:.0f}" for spent, name in import_times()[:HEAVIEST]]
     print(f"\nHeaviest imports, ms, with what each imports first: {', '.join(heaviest)}.")
     early = loaded(LAZY)

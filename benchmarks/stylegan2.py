@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from benchmarks import stylegan2_reference
 from benchmarks.memory import alone, peak
+from benchmarks.tables import spread
 from engine.generators import architectures
 
 CONFIG = {"z_dim": 512, "c_dim": 0, "w_dim": 512, "img_resolution": 256, "img_channels": 3}
@@ -69,9 +70,8 @@ def compare(work: str, threads: int, rounds: int, model: nn.Module, w: Tensor, m
     times = [{maker: seconds(work, maker, model, w) for maker in MAKERS} for _ in range(rounds)]
     ratios = [row["reference"] / row["ours"] for row in times]
     middle = {maker: statistics.median(row[maker] for row in times) for maker in MAKERS}
-    spread = f"{min(ratios):.2f} - {max(ratios):.2f}"
-    cells = [work, threads, f"{middle['reference']:.2f}", f"{middle['ours']:.2f}"]
-    cells += [f"{statistics.median(ratios):.2f}", spread, f"{memory['reference']:.0f}", f"{memory['ours']:.0f}"]
+    cells = [work, threads, f"{middle['reference']:.2f}", f"{middle['ours']:.2f}", spread(ratios)]
+    cells += [f"{memory['reference']:.0f}", f"{memory['ours']:.0f}"]
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -79,12 +79,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=int, nargs="+", default=[torch.get_num_threads()])
     options = parser.parse_args()
     model, w = build(options.batch)
     print(f"## StyleGAN2 on the CPU: {CONFIG['img_resolution']} px, batch {options.batch}, {options.rounds} rounds\n")
-    print("| work | threads | reference s | ours s | ratio | spread | reference MiB | ours MiB |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| work | threads | reference s | ours s | times as fast (spread) | reference MiB | ours MiB |")
+    print("|---|---|---|---|---|---|---|")
     for work in WORK:
         memory = {maker: alone(peak_memory, work, maker, options.batch) for maker in MAKERS}
         for threads in options.threads:

@@ -5,7 +5,7 @@ import torch
 
 from engine import assets
 from engine.generators import bases
-from engine.generators.dcgan import Dcgan
+from engine.generators.dcgan import Dcgan, quickly
 from engine.train.start import draw_weights
 
 
@@ -46,6 +46,13 @@ def test_in_bfloat16_picture_and_gradients_are_those_of_its_layers_up_to_roundin
         found.append((picture.detach(), *torch.autograd.grad(picture.square().mean(), weights)))
     for quick, exact in zip(*found, strict=True):
         assert quick.dtype == torch.float32 and (quick - exact).norm() <= 0.05 * exact.norm()  # 4 convs of 8 bits
+
+
+def test_in_bfloat16_the_code_is_not_rounded(small):
+    code = small.sample_z([0])[..., None, None]
+    with torch.autocast("cpu", torch.bfloat16):
+        quick = quickly(small.main[0], code)
+    torch.testing.assert_close(quick, small.main[0](code), atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.assets

@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 from starlette.routing import Mount
 
 from engine.core.errors import UserError
+from engine.memory import uncollected
 from engine.studio import Studio
 from webui import pictures, report, runfiles
 from webui.endpoints import add_endpoints
@@ -122,7 +123,8 @@ def serve(
     studio.claim()
     clean(studio)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    app = site(studio, user, () if user else LOOPBACK, mcp=mcp)
+    with uncollected():
+        app = site(studio, user, () if user else LOOPBACK, mcp=mcp)
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)

@@ -12,6 +12,7 @@ from PIL import Image
 
 from engine.core.errors import UserError
 from engine.core.joblog import Row
+from engine.memory import give_back
 from engine.studio import RUN, Studio
 
 KEEP = 1024
@@ -93,7 +94,8 @@ def small(studio: Studio, base: str, at_least: int = 128) -> int:
 
 
 def warm(studio: Studio) -> None:
-    """Makes the start page's faces before anybody asks."""
+    """Makes the start page's faces before anybody asks; what loading the model took and no longer needs goes back."""
     base = studio.default_base()
     with contextlib.suppress(UserError):  # the page itself will say what is missing
         samples(studio, base, FACES, size=small(studio, base))
+    give_back()
