@@ -99,6 +99,51 @@ def test_a_feature_that_few_samples_show_must_go_as_far_as_one_that_many_do(base
     assert steps[-1].scalars[LEFT] > 0.5 and steps[-1].step == 30, "nothing was learnt, so nothing was met"
 
 
+def test_the_first_steps_are_taught_on_few_samples_and_the_others_on_all(base, monkeypatch):
+    monkeypatch.setattr("engine.methods.feature.FIRST_LOOK", 40)
+    monkeypatch.setattr("engine.methods.feature.FIRST_STEPS", 2)
+    events = list(Feature(steps=4, snapshot_every=2, **QUICK).run(base, asked(base)))
+    looks = [(event.step, event.note) for event in events if getattr(event, "note", "").startswith("looking at random")]
+    assert (
+        looks[0][0] == 0 and looks[0][1].endswith("of 40") and looks[-1] == (2, "looking at random samples: 60 of 60")
+    )
+    snapshot = next(event for event in events if not isinstance(event, (Progress, Done)))
+    *_, again = Feature(steps=4, snapshot_every=2, **QUICK).run(base, asked(base), snapshot.tensors)
+    w = base.map(base.sample_z(range(3)))
+    ends = [compose(base, done.result).synth(w) for done in (events[-1], again)]
+    assert torch.equal(*ends), "a resumed run meets the same lessons"
+
+
+def weights(base, monkeypatch, snapshot=None, **knobs):
+    """The weight of forgetting at every step, and the events of the run."""
+    seen, step = [], Feature.step
+
+    def noted(self, *given):
+        seen.append(self.alpha)
+        return step(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Feature, "step", noted)
+        return seen, list(Feature(**{"steps": 6} | QUICK | knobs).run(base, asked(base), snapshot))
+
+
+def test_forgetting_weighs_more_while_too_much_is_left_and_less_again_when_it_is_not(base, monkeypatch):
+    missed, met = (weights(base, monkeypatch, goal=goal, lr=1e-6, firmer=1.03)[0] for goal in (0.0, 50.0))
+    assert missed == pytest.approx([2 * factor for factor in (1, 1.01, 1.01**2, 1.03, 1.03, 1.03)])
+    assert met == pytest.approx([2 / factor for factor in (1, 1.01, 1.01**2, 1.03, 1.03, 1.03)])
+
+
+def test_a_run_of_the_printed_recipe_weighs_forgetting_alike_from_first_to_last(base, monkeypatch):
+    knobs = Feature.presets["As published"] | {"steps": 6}
+    assert weights(base, monkeypatch, goal=0.0, **knobs)[0] == [1.0] * 6
+
+
+def test_a_resumed_run_weighs_forgetting_as_it_did(base, monkeypatch):
+    whole, events = weights(base, monkeypatch, goal=0.0, snapshot_every=3)
+    snapshot = next(event for event in events if not isinstance(event, (Progress, Done)))
+    assert weights(base, monkeypatch, snapshot.tensors, goal=0.0, snapshot_every=3)[0] == whole[3:]
+
+
 # Where there is only z
 
 

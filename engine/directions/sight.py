@@ -105,6 +105,7 @@ class Eye:
     size: int
     dtype: torch.dtype = torch.float32
     total: int = 0  # the steps of the run that is being watched
+    at: int = 0  # how many of them are taken
 
     def pictures(self, model: nn.Module, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Inner map, in the number type it was computed in, and picture of codes [n, D], which go to every row of w, or
@@ -135,7 +136,7 @@ class Eye:
         for some in torch.arange(len(codes), device=codes.device).split(BATCH):
             parts.append(self.look(model, codes[some], onto and onto.of(some)))
             done = min(len(parts) * BATCH, len(codes))
-            if (yield Progress(0, self.total, note=f"{note}: {done} of {len(codes)}")):
+            if (yield Progress(self.at, self.total, note=f"{note}: {done} of {len(codes)}")):
                 raise Stopped(f"stopped while {note}: nothing was learnt yet, so there is nothing to keep")
         return Seen.join(parts)
 

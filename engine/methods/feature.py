@@ -45,13 +45,16 @@ IN_A_ROW = 3  # checks that must meet the goal
 FRESH = 4  # of the young average's weights: the larger, the sooner what is untrained fades
 RARE = 1 / 6  # of the samples: what fewer show has a smaller goal in proportion, or it would be met at once
 SETTLE = 200  # steps after that, half of a run at most, in which what else has moved comes back
+FIRST_LOOK, FIRST_STEPS = 400, 40  # samples that the lessons of so many steps are made of, before all are looked at
 CHANGED_SHARE = 3 / 8  # of a batch: what is to be kept is the larger part, for what is learnt spreads to it
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
 ATTACKED = 32  # codes that an attacker moves, anew after every snapshot
 LONGEST = 5.0  # of the gradient: two or three times what is usual
 SHOWN = {"with": 4, "without": 2}  # live pairs
-LOOKED_AT = 24  # held-out samples of each kind at a check
+LOOKED_AT = 48  # held-out samples of each kind at a check
+LIGHTEST, HEAVIEST = 0.01, 100.0  # of the weight of forgetting
+FIRMER = 1.01  # times the weight of forgetting for every step while too much is left; where not, it falls as fast
 FEWEST = 12  # of a rare feature fewer are held out: none left of three says little, so taught ones are looked at, too
 
 
@@ -66,14 +69,15 @@ class Feature:
         "Quick": {"steps": 60, "samples": 400, "checked": 100},
         "Balanced": {},
         "Thorough": {"steps": 600, "samples": 4000, "batch": 24, "checked": 2000},
-        "Only where it is": {"local": True, "alpha": 4.0},  # what is not part of the feature changes less
-        "Hard to bring back": {"attacks": 0.2, "local": True, "alpha": 4.0},  # changes more of the rest
+        "Only where it is": {"local": True, "alpha": 4.0, "firmer": 1.0},  # what is no part of the feature changes less
+        "Hard to bring back": {"attacks": 0.2, "local": True, "alpha": 4.0, "firmer": 1.0},  # changes more of the rest
         "As published": {
             "direction": "mean",
             "threshold": "pooled",
             "move": "printed",
             "even": False,
             "alpha": 1.0,
+            "firmer": 1.0,
             "lr": 1e-4,
             "steps": 1000,
             "keep_structure": 0.0,
@@ -86,7 +90,10 @@ class Feature:
     goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
-    alpha: float = knob(2.0, "weight of forgetting against keeping", min=0.01, max=100)
+    alpha: float = knob(2.0, "weight of forgetting against keeping, at first", min=LIGHTEST, max=HEAVIEST)
+    firmer: float = knob(
+        3.0, "times as much while more is left than the goal, at most; as much less where not", min=1, advanced=True
+    )
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
     samples: int = knob(2000, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
@@ -119,36 +126,38 @@ class Feature:
         eye = Eye(self.size or base.sizes[0], devices.quick_type(base.w_avg.device), self.steps)
         labelled = {"with": request.forget.w, "without": request.retain.w}
         yield Progress(step, self.steps, images=pairs(eye, base, smoothed, labelled), note="finding the feature")
-        try:
-            found = yield from study(base, request, self.search, eye)
-            lessons, held_out = yield from prepare_lessons(base, found, self.search, eye)
-        except Stopped:
-            if not step:
-                raise
-            card = Card.draft(self, request.label, steps_done=step)  # a resumed run has something to keep already
-            yield Done((Delta.between(base, smoothed, card),))
-            return
-        watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
-        scalars, streak, enough = watcher.check(smoothed), 0, self.goal * min(1.0, found.share / RARE)
-        lessons = yield from self.attacked(base, student, lessons, found.sights, step)
-        last = self.steps
+        now = replace(self, alpha=float(snapshot["alpha"])) if snapshot and "alpha" in snapshot else self
+        looked_at, last, streak, scalars = 0, self.steps, 0, {}
         while step < last:
+            if looked_at < (wanted := self.looked_at(step)):
+                try:
+                    lessons, watcher = yield from self.prepare(base, request, replace(eye, at=step), wanted)
+                except Stopped:
+                    if not step:
+                        raise
+                    break  # there is something to keep already
+                looked_at, streak = wanted, 0
+                scalars, enough = watcher.check(smoothed), self.goal * min(1.0, watcher.share / RARE)
+            if lessons.attacked is None or step % self.snapshot_every == 0:
+                lessons = yield from self.attacked(base, student, lessons, watcher.sights, step)
             step += 1
-            losses = self.step(student, optimiser, lessons, eye, random, step, last)
+            losses = now.step(student, optimiser, lessons, eye, random, step, last)
             _average(smoothed, student, share_of_newest(step, self.smooth))
-            if step % self.snapshot_every == 0 and step < self.steps:
-                yield Snapshot(step, capture(student, optimiser, random, step) | _weights(smoothed))
-                lessons = yield from self.attacked(base, student, lessons, found.sights, step)
             images = {}
             if step % self.check_every == 0 or step == last:
                 scalars = watcher.check(smoothed)
+                now = replace(now, alpha=self.weight_after(now.alpha, too_much=scalars[LEFT] > enough))
                 streak = streak + 1 if scalars[LEFT] <= enough else 0
                 if streak == IN_A_ROW:
                     last = min(last, step + self.settle)
                 images = watcher.pairs(smoothed)
+            if step % self.snapshot_every == 0 and step < self.steps:
+                state = {"alpha": torch.tensor(now.alpha, dtype=torch.double)} | _weights(smoothed)
+                yield Snapshot(step, capture(student, optimiser, random, step) | state)
             if (yield Progress(step, self.steps, losses | scalars, images)):
                 break
-        card = Card.draft(self, request.label, steps_done=step, auc=found.sights[0].auc, **scalars)
+        told = scalars | ({"auc": watcher.sights[0].auc} if looked_at else {})
+        card = Card.draft(self, request.label, steps_done=step, **told)
         yield Done((Delta.between(base, smoothed, card),))
 
     def check(self, before: nn.Module, deltas: Sequence[Delta], request: Request) -> Task:
@@ -160,6 +169,25 @@ class Feature:
         verdict = yield from watch(check_feature(before, after, erased, **how))
         warned = unprotected(before.latent, request.label, kept)
         yield Done(verdict | {name: verdict[name] + warned for name in ("words", "caveats")})
+
+    def looked_at(self, step: int) -> int:
+        """How many random samples the lessons of a step are made of: of few the first ones, so that it begins soon."""
+        return self.samples if step >= FIRST_STEPS or self.steps <= FIRST_STEPS else min(FIRST_LOOK, self.samples)
+
+    def prepare(self, base: nn.Module, request: Request, eye: Eye, samples: int) -> Task:
+        """Finds the feature and makes the lessons; gives them and who watches what they teach."""
+        search = replace(self.search, samples=samples)
+        found = yield from study(base, request, search, eye)
+        lessons, held_out = yield from prepare_lessons(base, found, search, eye)
+        return lessons, Watcher(base, eye, found.sights, held_out, lessons, found.share)
+
+    def weight_after(self, alpha: float, *, too_much: bool) -> float:
+        """The weight of forgetting after a check: as a multiplier of the constraint that no more than the goal is left,
+        it grows while that does not hold and falls again where it does, so that no more else moves than is needed."""
+        factor = FIRMER**self.check_every
+        changed = alpha * factor if too_much else alpha / factor
+        low, high = max(LIGHTEST, self.alpha / self.firmer), min(HEAVIEST, self.alpha * self.firmer)
+        return min(max(changed, low), high)
 
     @property
     def settle(self) -> int:
