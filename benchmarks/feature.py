@@ -110,24 +110,28 @@ def print_preview(target: Labels) -> None:
 
 
 def label(base: nn.Module, count: int) -> tuple[dict[str, Labels], dict[str, float]]:
-    """The first of the seeds that were labelled by eye, those that were picked, and the second net's word on what
-    nobody labelled; and of what the judge sees of a feature among the first, how much the labels name."""
-    by_eye, nets, eye, parts = json.loads(EYE.read_text()), [attribute_net(which) for which in WHICH], Eye(128), []
-    seeds = torch.arange(*by_eye["seeds"])[:count]
+    """What was labelled by eye, of the first random seeds and of those that were picked; of all of these the second
+    net's word on what nobody labelled; and of what the judge sees of a feature among the first, how much eyes saw."""
+    by_eye, picked = json.loads(EYE.read_text()), json.loads(PICKED.read_text())
+    drawn = list(range(*by_eye["seeds"]))[:count]
+    more = sorted({seed for part in picked.values() for seed in (*part["having"], *part["lacking"])} - set(drawn))
+    nets, eye, parts, seeds = [attribute_net(which) for which in WHICH], Eye(128), [], torch.tensor(drawn + more)
     with torch.no_grad():
         for part in seeds.split(16):
-            picture = eye.pictures(base, base.map(base.sample_z(part))[:, 0])[1]
+            picture = eye.pictures(base, base.map(base.sample_z(part.tolist()))[:, 0])[1]
             parts.append(torch.stack([net.sees(picture) for net in nets]))
     judged, seen = torch.cat(parts, 1)
-    for name, having in by_eye["having"].items():
-        seen[:, NAMES.index(name)] = torch.isin(seeds, torch.tensor(having))
-    agreed = (seen & judged).sum(0) / judged.sum(0)
-    picked, labels = json.loads(PICKED.read_text()), {}
-    for name, has in zip(NAMES, seen.T, strict=True):
-        more = picked.get(name, {"having": (), "lacking": (), "chosen": ()})
-        having, lacking = seeds[has].tolist() + list(more["having"]), seeds[~has].tolist() + list(more["lacking"])
-        labels[name] = Labels(name, having, lacking, more["chosen"], by="" if name in by_eye["having"] else SECOND)
-    return labels, dict(zip(NAMES, agreed.tolist(), strict=True))
+    labels, agreed, chosen = {}, {}, sorted({seed for part in picked.values() for seed in part["chosen"]})
+    for name, has, says in zip(NAMES, seen.T, judged.T, strict=True):
+        if name not in by_eye["having"]:
+            labels[name] = Labels(name, seeds[has].tolist(), seeds[~has].tolist(), chosen, by=SECOND)
+            continue
+        there, mine = set(by_eye["having"][name]), picked[name]
+        having, lacking = [s for s in drawn if s in there], [s for s in drawn if s not in there]
+        labels[name] = Labels(name, having + mine["having"], lacking + mine["lacking"], mine["chosen"])
+        both = [said for seed, said in zip(drawn, says.tolist(), strict=False) if seed in there]
+        agreed[name] = sum(both) / max(1, int(says[: len(drawn)].sum()))
+    return labels, agreed
 
 
 def method(title: str, published_steps: int):
