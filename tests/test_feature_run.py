@@ -103,10 +103,9 @@ def test_the_first_steps_are_taught_on_few_samples_and_the_others_on_all(base, m
     monkeypatch.setattr("engine.methods.feature.FIRST_LOOK", 40)
     monkeypatch.setattr("engine.methods.feature.FIRST_STEPS", 2)
     events = list(Feature(steps=4, snapshot_every=2, **QUICK).run(base, asked(base)))
-    looks = [(event.step, event.note) for event in events if getattr(event, "note", "").startswith("looking at random")]
-    assert (
-        looks[0][0] == 0 and looks[0][1].endswith("of 40") and looks[-1] == (2, "looking at random samples: 60 of 60")
-    )
+    looks = [(event.step, event.note) for event in events if getattr(event, "note", "").startswith("looking at")]
+    assert looks[0][0] == 0 and "of 40" in looks[0][1]
+    assert [note for step, note in looks if step == 2][-1] == "looking at more random samples: 20 of 20"
     snapshot = next(event for event in events if not isinstance(event, (Progress, Done)))
     *_, again = Feature(steps=4, snapshot_every=2, **QUICK).run(base, asked(base), snapshot.tensors)
     w = base.map(base.sample_z(range(3)))

@@ -66,16 +66,23 @@ class Study:
         return self.flagged[: self.drawn].float().mean().item()
 
 
-def study(base: nn.Module, request: Request, search: Search, eye: Eye) -> Generator[Event, bool | None, Study]:
-    """Looks at random samples and at the labelled ones and finds the features."""
+def study(
+    base: nn.Module, request: Request, search: Search, eye: Eye, earlier: Study | None = None
+) -> Generator[Event, bool | None, Study]:
+    """Looks at random samples and at the labelled ones and finds the features. What an `earlier` study of fewer samples
+    has seen is not looked at again."""
     features, keep = features_of(request)
     everyone = [labelled.check() for labelled in (*features, *keep)]
-    psi = float(request.extra.get("psi", torch.tensor(1.0)))
-    space = survey(base, psi=psi, seed=search.seed)
-    pool = yield from eye.watch(base, space.codes[: search.samples], "looking at random samples")
     # The same seed is often labelled for several features: it is looked at once.
     codes, place = torch.unique(torch.cat([labelled.codes for labelled in everyone]), dim=0, return_inverse=True)
-    seen = yield from eye.watch(base, codes, "looking at the labelled samples")
+    if earlier:
+        space, known = earlier.space, earlier.drawn
+        more = yield from eye.watch(base, space.codes[known : search.samples], "looking at more random samples")
+        pool, seen = Seen.join([earlier.pool.of(slice(known)), more]), earlier.pool.of(slice(known, None))
+    else:
+        space = survey(base, psi=float(request.extra.get("psi", torch.tensor(1.0))), seed=search.seed)
+        pool = yield from eye.watch(base, space.codes[: search.samples], "looking at random samples")
+        seen = yield from eye.watch(base, codes, "looking at the labelled samples")
     places = place.split([len(labelled.codes) for labelled in everyone])
     erased = [number < len(features) for number in range(len(everyone))]  # of the others no threshold is wanted
     sights = [

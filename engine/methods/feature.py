@@ -127,19 +127,22 @@ class Feature:
         labelled = {"with": request.forget.w, "without": request.retain.w}
         yield Progress(step, self.steps, images=pairs(eye, base, smoothed, labelled), note="finding the feature")
         now = replace(self, alpha=float(snapshot["alpha"])) if snapshot and "alpha" in snapshot else self
-        looked_at, last, streak, scalars = 0, self.steps, 0, {}
+        found, last, streak, scalars = None, self.steps, 0, {}
         while step < last:
-            if looked_at < (wanted := self.looked_at(step)):
+            if found is None or found.drawn < self.looked_at(step):
+                search, looking = replace(self.search, samples=self.looked_at(step)), replace(eye, at=step)
                 try:
-                    lessons, watcher = yield from self.prepare(base, request, replace(eye, at=step), wanted)
+                    found = yield from study(base, request, search, looking, found)
+                    lessons, held_out = yield from prepare_lessons(base, found, search, looking)
                 except Stopped:
                     if not step:
                         raise
                     break  # there is something to keep already
-                looked_at, streak = wanted, 0
-                scalars, enough = watcher.check(smoothed), self.goal * min(1.0, watcher.share / RARE)
+                watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
+                scalars, streak = watcher.check(smoothed), 0
+                enough = self.goal * min(1.0, found.share / RARE)
             if lessons.attacked is None or step % self.snapshot_every == 0:
-                lessons = yield from self.attacked(base, student, lessons, watcher.sights, step)
+                lessons = yield from self.attacked(base, student, lessons, found.sights, step)
             step += 1
             losses = now.step(student, optimiser, lessons, eye, random, step, last)
             _average(smoothed, student, share_of_newest(step, self.smooth))
@@ -156,7 +159,7 @@ class Feature:
                 yield Snapshot(step, capture(student, optimiser, random, step) | state)
             if (yield Progress(step, self.steps, losses | scalars, images)):
                 break
-        told = scalars | ({"auc": watcher.sights[0].auc} if looked_at else {})
+        told = scalars | ({"auc": found.sights[0].auc} if found else {})
         card = Card.draft(self, request.label, steps_done=step, **told)
         yield Done((Delta.between(base, smoothed, card),))
 
@@ -171,15 +174,8 @@ class Feature:
         yield Done(verdict | {name: verdict[name] + warned for name in ("words", "caveats")})
 
     def looked_at(self, step: int) -> int:
-        """How many random samples the lessons of a step are made of: of few the first ones, so that it begins soon."""
+        """How many random samples the lessons are made of after so many steps: few at first, so that it begins soon."""
         return self.samples if step >= FIRST_STEPS or self.steps <= FIRST_STEPS else min(FIRST_LOOK, self.samples)
-
-    def prepare(self, base: nn.Module, request: Request, eye: Eye, samples: int) -> Task:
-        """Finds the feature and makes the lessons; gives them and who watches what they teach."""
-        search = replace(self.search, samples=samples)
-        found = yield from study(base, request, search, eye)
-        lessons, held_out = yield from prepare_lessons(base, found, search, eye)
-        return lessons, Watcher(base, eye, found.sights, held_out, lessons, found.share)
 
     def weight_after(self, alpha: float, *, too_much: bool) -> float:
         """The weight of forgetting after a check: as a multiplier of the constraint that no more than the goal is left,
