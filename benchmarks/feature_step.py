@@ -37,7 +37,7 @@ from engine.directions.lessons import Lessons
 from engine.directions.sight import Eye
 from engine.directions.study import Study, prepare_lessons, study
 from engine.generators import bases
-from engine.methods.feature import DRIFT, LEFT, Feature, Watcher
+from engine.methods.feature import DRIFT, FIRST_LOOK, LEFT, Feature, Watcher
 from engine.requests import labelled_codes
 
 PRINTED = Feature(**Feature.presets["As published"])
@@ -198,7 +198,7 @@ def until_gone(labels: int, most: int, runs: int) -> list[str]:
     for seed in range(runs):
         knobs = Feature(check_every=EVERY, seed=seed)
         ours, share = ours_until(base, knobs, target)
-        judged = Bench(base, knobs, target)
+        judged = Bench(base, replace(knobs, samples=FIRST_LOOK), target)  # by the probe that ours is judged by
         watcher = Watcher(base, judged.eye, judged.found.sights, judged.held_out, judged.lessons, judged.found.share)
         rates = {"its own": PRINTED.lr, "our": knobs.lr}
         plain = {
@@ -261,7 +261,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--labels", type=int, default=240)
-    parser.add_argument("--runs", type=int, default=3, help="to the same result; 0 leaves this part out")
+    parser.add_argument("--runs", type=int, default=2, help="to the same result; 0 leaves this part out")
     parser.add_argument("--most", type=int, default=120, help="steps of the plain loop at most")
     args = parser.parse_args()
     print("## Feature unlearning: a step, its memory, and the way to the same result\n")
