@@ -59,7 +59,8 @@ def test_a_resumed_run_that_is_stopped_while_it_looks_keeps_what_it_had_learnt(b
     assert not torch.equal(compose(base, [delta]).synth(w), base.synth(w))
 
 
-def test_a_run_stopped_before_its_first_step_has_not_failed_and_says_why_nothing_is_kept(studio):
+def test_a_run_stopped_before_its_first_step_has_not_failed_and_says_why_nothing_is_kept(studio, monkeypatch):
+    monkeypatch.setattr("engine.methods.feature.FIRST_LOOK", 20_000)  # a look that takes longer than a line in the log
     job = studio.forget("tiny", red(tiny()), "feature", {"samples": 20_000})
     for _, data in studio.follow(job):
         if data.get("note", "").startswith("looking at random samples"):
