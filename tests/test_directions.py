@@ -17,10 +17,10 @@ from engine.directions.fits import (
     expected_cosine,
     held_out_scores,
     logistic,
-    logistic_regression,
     mean_difference,
 )
-from engine.directions.sight import Sight
+from engine.directions.regression import logistic_regression
+from engine.directions.sight import Album, Sight
 from engine.generators.tiny import Tiny
 
 D = 24
@@ -150,7 +150,7 @@ def with_chosen(plain, codes):
 def test_the_probes_gate_and_what_it_calls_clear_never_see_actively_chosen_samples(space, monkeypatch):
     plain = label(space.codes[:400], axis(0))
     mixed = with_chosen(plain, space.codes)
-    monkeypatch.setattr(sight, "logistic_regression", lambda x, truth, penalty=None: (axis(0), 0.0))  # fixed
+    monkeypatch.setattr(sight, "logistic_regression", lambda *_: (axis(0), 0.0))  # fixed
 
     def gate(labels):
         found = Sight.fit(labels, space.codes, 0.95)
@@ -239,6 +239,27 @@ def test_logistic_regression_agrees_with_the_public_package():
         other.fit(x[:samples].double().numpy(), truth[:samples].numpy())
         assert torch.allclose(weight, torch.tensor(other.coef_[0]).float(), atol=2e-4)
         assert offset == pytest.approx(other.intercept_[0], abs=2e-3)
+
+
+def test_a_regression_on_fewer_samples_than_numbers_bears_a_sample_twice_and_rounded_products():
+    x = torch.randn(40, 200, generator=torch.Generator().manual_seed(0))
+    x, truth = torch.cat([x, x[:8]]), (x[:, 0] > 0).float()[torch.arange(48) % 40]
+    weight, offset = logistic_regression(x, truth, penalty=25.0)
+    rough = logistic_regression(x, truth, 25.0, x @ x.T)
+    assert torch.allclose(rough[0], weight, atol=1e-5) and rough[1] == pytest.approx(offset, abs=1e-5)
+    balance = torch.where(truth > 0, 24 / truth.sum(), 24 / (1 - truth).sum())
+    slope = x.T @ (balance * (torch.sigmoid(x @ weight + offset) - truth)) + 25 * weight
+    assert slope.abs().max() < 1e-3, "the loss is at its least"
+
+
+def test_probes_from_one_album_are_those_that_are_fitted_alone(space):
+    several = [label(space.codes[:400], axis(k), name=str(k)) for k in (0, 1)]
+    looks, where = torch.unique(torch.cat([one.codes for one in several]), dim=0, return_inverse=True)
+    album = Album(looks, space.codes)
+    for one, places in zip(several, where.split(400), strict=True):
+        alone, shared = Sight.fit(one, space.codes, 0.95), Sight.learnt(one, places, album, 0.95).over(space.codes)
+        assert torch.allclose(alone.weight, shared.weight, atol=1e-5)
+        assert [shared.gate, shared.clear, shared.auc] == pytest.approx([alone.gate, alone.clear, alone.auc], abs=1e-4)
 
 
 @given(st.integers(5, 200), st.integers(5, 200))

@@ -171,6 +171,23 @@ def test_where_no_attacker_can_be_had_a_batch_has_none(tiny, red, monkeypatch):
     assert lessons.attacker is None and int(method.draw(lessons, torch.Generator().manual_seed(0))[2].sum()) == 6
 
 
+def test_a_closer_look_adds_lessons_of_new_samples_and_makes_nothing_again(tiny, red):
+    request, eye = labelled_codes(tiny, red), Eye(8)
+    few, many = (Search(samples=count, scaled_by=80) for count in (80, 200))
+    first = ended(study(tiny, request, few, eye))
+    taught, held_out = ended(prepare_lessons(tiny, first, few, eye))
+    closer = ended(study(tiny, request, many, eye, first))
+    more, more_held_out = ended(prepare_lessons(tiny, closer, many, eye, (taught, held_out)))
+    assert torch.equal(closer.sights[0].weight, first.sights[0].weight), "what was learnt to see is not learnt again"
+    assert torch.equal(more.erase.pictures[: len(taught.erase.codes)], taught.erase.pictures)
+    for old, new in ((taught, more), (held_out, more_held_out)):
+        assert len(new.keep.codes) > len(old.keep.codes) and len(new.erase.codes) > len(old.erase.codes)
+        likeness = closer.sights[0].scores(new.keep.looks)
+        assert torch.equal(likeness, likeness.sort(descending=True).values)
+    taught_codes, held_codes = (torch.cat([part.keep.codes, part.erase.codes]) for part in (more, more_held_out))
+    assert not (taught_codes[:, None] == held_codes[None]).all(2).any(), "what is held out is never taught"
+
+
 def test_the_probe_on_the_inner_map_knows_more_than_the_code(tiny, red):
     request = labelled_codes(tiny, red)
     by = {fit: ended(study(tiny, request, Search(fit=fit, samples=80), Eye(8))) for fit in ("probe", "logistic")}

@@ -14,8 +14,8 @@ from engine import device as devices
 from engine.audit.aim import Aim
 from engine.core.events import Done, Task
 from engine.core.targets import Labels
-from engine.directions.fits import logistic_regression
 from engine.directions.labelled import Labelled
+from engine.directions.regression import logistic_regression
 from engine.directions.sight import BATCH, Eye, Seen, Sight
 from engine.evaluation.feature import attribute_of
 from engine.evaluation.independence import check_judges

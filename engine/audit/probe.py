@@ -14,8 +14,9 @@ from engine.audit.attack import Attack, random_codes
 from engine.audit.finding import Figure, Side
 from engine.audit.neighbours import around
 from engine.core.events import Done, Progress, Task
-from engine.directions.fits import area_under_curve, held_out_scores, logistic, logistic_regression
+from engine.directions.fits import area_under_curve, held_out_scores, logistic
 from engine.directions.labelled import Labelled
+from engine.directions.regression import logistic_regression
 from engine.directions.sight import CELLS
 from engine.directions.space import Space
 from engine.evaluation.shares import Z

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.directions.fits import held_out_scores, logistic, logistic_regression, standardised
+from engine.directions.fits import held_out_scores, logistic, standardised
 from engine.directions.labelled import Labelled
+from engine.directions.regression import logistic_regression
 from engine.directions.space import Space
 
 PAGE, AT_RANDOM, UNCERTAIN = 10, 2, 2  # of a smart page: thresholds and the shown AUC come from the random ones alone

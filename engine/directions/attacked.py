@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from engine import assets
 from engine.core.events import Event, Progress
-from engine.directions.fits import logistic_regression
 from engine.directions.region import Canvas
+from engine.directions.regression import logistic_regression
 from engine.directions.sight import Eye, Seen, Sight, readings
 from engine.directions.targets import Way, targets_by_sight
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.directions.labelled import Labelled
+from engine.directions.regression import logistic_regression
 from engine.directions.space import Space
 
 FOLDS = 5
@@ -31,46 +32,6 @@ FITS: dict[str, Fit] = {"logistic": logistic, "mean": mean_difference}
 def standardised(codes: Tensor, space: Space) -> Tensor:
     """Searched coordinates, centred, in units of the cloud's mean spread, so that a penalty means the same anywhere."""
     return ((codes - space.centre) / space.scale)[:, : space.coarse]
-
-
-def logistic_regression(x: Tensor, truth: Tensor, penalty: float | None = None) -> tuple[Tensor, float]:
-    """Weight and offset that minimise the balanced, summed log loss + penalty/2 |weight|^2, by Newton's method."""
-    penalty = penalty or (3.0 if x.shape[1] >= 100 else 1.0)
-    # The solution lies in the span of the samples: where there are fewer of them than numbers, x = root @ basis with
-    # orthonormal rows, and the root of the samples' products is all that is needed of it.
-    root = _root(x.double()) if len(x) < x.shape[1] else x.double()
-    inputs = torch.cat([root, root.new_ones(len(x), 1)], 1)
-    truth = truth.double()
-    balance = torch.where(truth > 0, len(truth) / (2 * truth.sum()), len(truth) / (2 * (1 - truth).sum()))
-    ridge = torch.full((inputs.shape[1],), float(penalty), dtype=torch.double, device=x.device)
-    ridge[-1] = 1e-9  # the offset is free
-    sign = 2 * truth - 1
-
-    def loss(beta: Tensor) -> Tensor:
-        return (balance * torch.nn.functional.softplus(-sign * (inputs @ beta))).sum() + (ridge * beta**2).sum() / 2
-
-    beta = torch.zeros_like(ridge)
-    for _ in range(50):
-        p = torch.sigmoid(inputs @ beta)
-        slope = inputs.T @ (balance * (p - truth)) + ridge * beta
-        curve = (inputs.T * (balance * p * (1 - p))) @ inputs + torch.diag(ridge)
-        step, size = torch.linalg.solve(curve, slope), 1.0
-        while loss(beta - size * step) > loss(beta) and size > 1e-6:
-            size /= 2
-        beta = beta - size * step
-        if slope.abs().max() < 1e-8 * len(truth):
-            break
-    weight = beta[:-1]
-    if len(x) < x.shape[1]:
-        weight = x.T @ torch.linalg.solve_triangular(root.T, weight[:, None], upper=True)[:, 0].to(x)
-    return weight.to(x), beta[-1].item()
-
-
-def _root(x: Tensor) -> Tensor:
-    """Lower triangular L with L Lᵀ = x xᵀ; a sample that is there twice does not break it."""
-    products = x @ x.T
-    products.diagonal().add_(1e-9 * products.diagonal().mean())
-    return torch.linalg.cholesky(products)
 
 
 def held_out_scores(labelled: Labelled, space: Space, fit: Fit) -> Tensor:

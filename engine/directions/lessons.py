@@ -1,12 +1,13 @@
 """What the student is taught: pictures to keep, pictures to change, and codes that an attacker moved."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from engine.directions.attacked import Attacker
-from engine.directions.sight import Seen
+from engine.directions.sight import Seen, Sight
 
 Goals = tuple[Tensor, Seen, Tensor]  # codes, what must be seen of them, and which of them are to forget
 ALIKE = 3  # one in so many of the kept samples looks much like the feature
@@ -20,6 +21,15 @@ class Lessons:
     erase: Seen
     attacked: Seen | None = None
     attacker: Attacker | None = None
+
+    def joined(self, more: "Lessons") -> "Lessons":
+        """All that is kept and erased here and there."""
+        return Lessons(*(Seen.join(pair) for pair in ((self.keep, more.keep), (self.erase, more.erase))))
+
+    def in_order(self, sights: Sequence[Sight]) -> "Lessons":
+        """With the kept samples that look most like a feature first."""
+        alike = torch.stack([sight.scores(self.keep.looks) for sight in sights]).amax(0)
+        return replace(self, keep=self.keep.of(alike.argsort(descending=True)))
 
     def draw(self, counts: tuple[int, int, int], random: torch.Generator) -> Goals:
         """Kept, erased and attacked codes, so many of each. Half of the kept ones look much like the feature, since

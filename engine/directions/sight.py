@@ -7,7 +7,7 @@ is on this machine it is read as well: of hats on fresh samples, half as many ar
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +18,10 @@ from engine import assets, losses
 from engine import device as devices
 from engine.core.errors import Stopped
 from engine.core.events import Event, Progress
-from engine.directions.fits import area_under_curve, folds, logistic_regression, part
+from engine.directions.fits import area_under_curve, folds
 from engine.directions.labelled import Labelled
 from engine.directions.region import Canvas
+from engine.directions.regression import logistic_regression
 
 CELLS = 4  # the inner map is averaged to so many cells a side
 INNER = 16  # px: larger maps are averaged to this side, a quarter of the memory
@@ -141,6 +142,23 @@ class Eye:
         return Seen.join(parts)
 
 
+class Album:
+    """Looks [n, F] at labelled samples in the units of random ones. All regressions on them share their products."""
+
+    def __init__(self, looks: Tensor, random: Tensor) -> None:
+        self.mean, std = random.mean(0), random.std(0)
+        self.std = std + LEAST * std.mean()
+        self.looks, self.random = ((some - self.mean) / self.std for some in (looks, random))
+        self.products = (self.looks @ self.looks.T).double()
+
+    def regression(self, which: Tensor, truth: Tensor) -> tuple[Tensor, float]:
+        """A weight whose scores have the standard deviation 1 over random samples, and an offset; 0 is the boundary."""
+        x, products = self.looks[which], self.products[which][:, which]
+        weight, offset = logistic_regression(x, truth, PENALTY * x.shape[1], products)
+        spread = (self.random @ weight).std().clamp(min=1e-9)
+        return weight / spread, offset / spread.item()
+
+
 @dataclass(frozen=True)
 class Sight:
     """Tells from looks whether a picture shows a feature. Scores are in standard deviations over random samples."""
@@ -153,40 +171,51 @@ class Sight:
     gate: float  # at and above it a sample shows the feature
     clear: float  # below it a sample is clearly without
     auc: float  # cross-validated, on samples drawn at random; not a number where nothing was held out
+    enough: float = 0.0  # a gate that lets through as many as were asked for
+    most: float = 1.0  # of random samples, how many may be flagged
 
     @classmethod
     def fit(cls, labelled: Labelled, pool: Tensor, recall: float | None) -> "Sight":
-        """`labelled` holds looks in place of codes, `pool` looks of random samples. The gate lets `recall` of the
-        held-out samples with the feature through, and is not above the probe's own boundary, unless that would flag
-        more than `MOST` times as many random samples as were labelled: a weak probe would change everybody. What it
-        calls clear lies further from the gate, the worse it told held-out samples apart, down to the median. Without
-        `recall` nothing is held out, in a sixth of the time: the boundary is the gate, enough for what is only kept."""
-        mean, std = pool.mean(0), pool.std(0)
-        std = std + LEAST * std.mean()
-        pool = (pool - mean) / std
-        known = Labelled(
-            labelled.name, (labelled.having - mean) / std, (labelled.lacking - mean) / std, labelled.chosen
-        )
-        weight, offset = _unit(known, pool)
+        """`labelled` holds looks in place of codes, `pool` looks of random samples."""
+        everyone = torch.arange(len(labelled.codes), device=pool.device)
+        return cls.learnt(labelled, everyone, Album(labelled.codes, pool), recall).over(pool)
+
+    @classmethod
+    def learnt(cls, labelled: Labelled, where: Tensor, album: Album, recall: float | None) -> "Sight":
+        """From labels on the album's samples `where`. The gate lets `recall` of the held-out samples with the feature
+        through, and is not above the probe's own boundary. Without `recall` nothing is held out, in a sixth of the
+        time: the boundary is the gate, enough for what is only kept."""
+        truth = labelled.truth
+        weight, offset = album.regression(where, truth)
+        common = {"name": labelled.name, "weight": weight, "offset": offset, "mean": album.mean, "std": album.std}
         if recall is None:
-            return cls(labelled.name, weight, offset, mean, std, 0.0, -MARGIN, math.nan)
-        random, drawn = known.random, (~known.chosen).nonzero()[:, 0]
-        held_out = random.codes.new_zeros(len(random.codes))
+            return cls(**common, gate=0.0, clear=-MARGIN, auc=math.nan)
+        random, drawn = labelled.random, (~labelled.chosen).nonzero()[:, 0]
+        held_out = album.looks.new_zeros(len(drawn))
         for inside in folds(random):  # what was picked teaches every fold, and is never scored
-            taught = torch.ones_like(known.chosen)
+            taught = torch.ones_like(labelled.chosen)
             taught[drawn[inside]] = False
-            inner, level = _unit(part(known, taught), pool)
-            held_out[inside] = random.codes[inside] @ inner + level
-        most = min(1.0, MOST * random.truth.float().mean().item())
+            inner, level = album.regression(where[taught], truth[taught])
+            held_out[inside] = album.looks[where[drawn[inside]]] @ inner + level
         enough = min(0.0, torch.quantile(held_out[random.truth > 0], 1 - recall).item())
-        scores = pool @ weight + offset
-        gate = max(enough, torch.quantile(scores, 1 - most).item())
+        most = min(1.0, MOST * random.truth.float().mean().item())
         auc = area_under_curve(held_out, random.truth)
-        clear = max(gate - MARGIN - DISTRUST * max(0.0, TRUSTED - auc), min(scores.median().item(), gate - MARGIN))
-        return cls(labelled.name, weight, offset, mean, std, gate, clear, auc)
+        return cls(**common, gate=enough, clear=enough - MARGIN, auc=auc, enough=enough, most=most)
+
+    def over(self, pool: Tensor) -> "Sight":
+        """The same where random samples look like these: the gate is raised where it would flag more than `MOST` times
+        as many of them as were labelled, for a weak probe would change everybody. What is called clear lies further
+        from the gate, the worse held-out samples were told apart, down to the median."""
+        if math.isnan(self.auc):
+            return self
+        scores = self.scores(pool)
+        gate = max(self.enough, torch.quantile(scores, 1 - self.most).item())
+        far = gate - MARGIN - DISTRUST * max(0.0, TRUSTED - self.auc)
+        return replace(self, gate=gate, clear=max(far, min(scores.median().item(), gate - MARGIN)))
 
     def scores(self, looks: Tensor) -> Tensor:
-        return (looks - self.mean) / self.std @ self.weight + self.offset
+        slope = self.weight / self.std
+        return looks @ slope + (self.offset - (self.mean @ slope).item())
 
     def flags(self, looks: Tensor) -> Tensor:
         return self.scores(looks) >= self.gate
@@ -198,10 +227,3 @@ class Sight:
     def is_clear(self, looks: Tensor) -> Tensor:
         """Without the feature beyond doubt: neither flagged nor near the gate."""
         return self.doubt(looks) < 0
-
-
-def _unit(labelled: Labelled, pool: Tensor) -> tuple[Tensor, float]:
-    """A logistic regression whose scores have the standard deviation 1 over random samples; 0 stays the boundary."""
-    weight, offset = logistic_regression(labelled.codes, labelled.truth, PENALTY * labelled.codes.shape[1])
-    spread = (pool @ weight).std().clamp(min=1e-9)
-    return weight / spread, offset / spread.item()

@@ -16,7 +16,7 @@ from engine.directions.find import apart, find, find_all, moving, protect_from
 from engine.directions.labelled import Labelled, features_of
 from engine.directions.lessons import Lessons
 from engine.directions.region import Canvas, region
-from engine.directions.sight import Eye, Seen, Sight
+from engine.directions.sight import Album, Eye, Seen, Sight
 from engine.directions.space import Space, survey
 from engine.directions.targets import Keeper, Way, targets_by_score, targets_by_sight
 
@@ -36,6 +36,7 @@ class Search:
     recall: float = 0.95
     deeper: float = 0.0
     samples: int = 800  # random ones that are looked at
+    scaled_by: int = 400  # of them: scores have their units from these, so that a closer look scores alike
     attacked: bool = False  # whether the lessons are to have an attacker
     local: bool = False  # whether a sample changes only where its feature is
     seed: int = 0
@@ -56,6 +57,7 @@ class Study:
     keepers: Sequence[Keeper]  # of what must be kept
     pool: Seen
     drawn: int
+    new: Tensor  # [n] not seen by an earlier study
     first: Tensor  # where in `pool` the samples labelled for the first feature are, those with it first
     flagged: Tensor  # [n] shows a feature
     clear: Tensor  # [n] shows none, beyond doubt
@@ -70,7 +72,7 @@ def study(
     base: nn.Module, request: Request, search: Search, eye: Eye, earlier: Study | None = None
 ) -> Generator[Event, bool | None, Study]:
     """Looks at random samples and at the labelled ones and finds the features. What an `earlier` study of fewer samples
-    has seen is not looked at again."""
+    has seen is not looked at again, and what it has learnt to see is not learnt again."""
     features, keep = features_of(request)
     everyone = [labelled.check() for labelled in (*features, *keep)]
     # The same seed is often labelled for several features: it is looked at once.
@@ -85,10 +87,16 @@ def study(
         seen = yield from eye.watch(base, codes, "looking at the labelled samples")
     places = place.split([len(labelled.codes) for labelled in everyone])
     erased = [number < len(features) for number in range(len(everyone))]  # of the others no threshold is wanted
-    sights = [
-        Sight.fit(_with(labelled, seen.looks[where]), pool.looks, search.recall if tested else None)
-        for labelled, where, tested in zip(everyone, places, erased, strict=True)
-    ]
+    if earlier:
+        learnt = [*earlier.sights, *(keeper.sight for keeper in earlier.keepers)]
+    else:
+        album = Album(seen.looks, pool.looks[: search.scaled_by])
+        sought = everyone if search.fit == "probe" else features
+        learnt = [
+            Sight.learnt(labelled, where, album, search.recall if tested else None)
+            for labelled, where, tested in zip(sought, places, erased, strict=False)
+        ]
+    sights = [sight.over(pool.looks) for sight in learnt]
     looked, mine = Seen.join([pool, seen]), sights[: len(features)]
     if search.fit == "probe":
         extended = [_extended(labelled, sight, pool) for labelled, sight in zip(everyone, sights, strict=True)]
@@ -112,14 +120,9 @@ def study(
     if not flagged.any() or not clear.any():
         words = "shows" if clear.any() else "is without"
         raise UserError(f"none of {len(flagged)} samples {words} “{request.label}”: label more samples of that side")
-    drawn = len(pool.codes)
-    return Study(space, directions, ways, mine, keepers, looked, drawn, drawn + places[0], flagged, clear)
-
-
-def _with(labelled: Labelled, vectors: Tensor) -> Labelled:
-    """The same labels on other vectors."""
-    p = len(labelled.having)
-    return Labelled(labelled.name, vectors[:p], vectors[p:], labelled.chosen)
+    drawn, index = len(pool.codes), torch.arange(len(flagged), device=flagged.device)
+    new = (index >= earlier.drawn) & (index < drawn) if earlier else torch.ones_like(flagged)
+    return Study(space, directions, ways, mine, keepers, looked, drawn, new, drawn + places[0], flagged, clear)
 
 
 def _extended(labelled: Labelled, sight: Sight, pool: Seen) -> Labelled:
@@ -132,29 +135,33 @@ def _extended(labelled: Labelled, sight: Sight, pool: Seen) -> Labelled:
 
 
 def prepare_lessons(
-    base: nn.Module, found: Study, search: Search, eye: Eye
+    base: nn.Module, found: Study, search: Search, eye: Eye, earlier: Sequence[Lessons] = ()
 ) -> Generator[Event, bool | None, tuple[Lessons, Lessons]]:
-    """Lessons, and held-out ones that are only looked at."""
+    """Lessons, and held-out ones that are only looked at; those that an `earlier` study gave, and its new samples'."""
 
     def watch(codes: Tensor, note: str, onto: Canvas | None = None) -> Generator[Event, bool | None, Seen]:
         return eye.watch(base, codes, note, onto)
 
-    flagged = found.pool.of(found.flagged)
+    index = torch.arange(len(found.flagged), device=found.flagged.device)
+    held = (index % HELD_OUT == HELD_OUT - 1) & (index < found.drawn)
+    flagged = found.pool.of(found.flagged & ~held & found.new)
     regions = None
     if search.local or search.attacked:
         regions = torch.stack([_region(found.pool, sight) for sight in found.sights])
-    if search.fit == "probe":
+    if not len(flagged.codes):
+        erase = flagged
+    elif search.fit == "probe":
         where = regions if search.local else None
         erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch, found.keepers, where)
     else:
         erase = yield from targets_by_score(flagged, found.directions, watch)
-    index = torch.arange(len(found.flagged), device=found.flagged.device)
-    held = (index % HELD_OUT == HELD_OUT - 1) & (index < found.drawn)
-    alike = torch.stack([sight.scores(found.pool.looks) for sight in found.sights]).amax(0)
-    taught, tested = (
-        Lessons(found.pool.of(_first(alike, found.clear & part)), erase.of(part[found.flagged]))
-        for part in (~held, held)
-    )
+    kept = (found.pool.of(found.clear & part & found.new) for part in (~held, held))
+    parts = [
+        Lessons(*pair) for pair in zip(kept, (erase, found.pool.of(found.flagged & held & found.new)), strict=True)
+    ]
+    if earlier:
+        parts = [old.joined(new) for old, new in zip(earlier, parts, strict=True)]
+    taught, tested = (part.in_order(found.sights) for part in parts)
     if search.attacked:
         sure = found.clear | found.flagged
         known = found.pool.of(sure), found.flagged[sure]
@@ -168,9 +175,3 @@ def _region(pool: Seen, sight: Sight) -> Tensor:
     """Where in the picture the feature is, from samples that the probe is sure of."""
     sides = [which.nonzero()[:, 0][:ENOUGH] for which in (sight.flags(pool.looks), sight.is_clear(pool.looks))]
     return region(*(pool.maps[side] for side in sides))
-
-
-def _first(scores: Tensor, which: Tensor) -> Tensor:
-    """Where the chosen ones are, the highest score first."""
-    places = which.nonzero()[:, 0]
-    return places[scores[places].argsort(descending=True)]

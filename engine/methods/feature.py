@@ -127,17 +127,21 @@ class Feature:
         labelled = {"with": request.forget.w, "without": request.retain.w}
         yield Progress(step, self.steps, images=pairs(eye, base, smoothed, labelled), note="finding the feature")
         now = replace(self, alpha=float(snapshot["alpha"])) if snapshot and "alpha" in snapshot else self
-        found, last, streak, scalars = None, self.steps, 0, {}
+        found, parts, last, streak, scalars = None, (), self.steps, 0, {}
         while step < last:
-            if found is None or found.drawn < self.looked_at(step):
-                search, looking = replace(self.search, samples=self.looked_at(step)), replace(eye, at=step)
+            wanted = self.looked_at(step if found else 0)  # a resumed run looks twice as well, and learns the same
+            if found is None or found.drawn < wanted:
+                search, looking = replace(self.search, samples=wanted), replace(eye, at=step)
                 try:
                     found = yield from study(base, request, search, looking, found)
-                    lessons, held_out = yield from prepare_lessons(base, found, search, looking)
+                    parts = yield from prepare_lessons(base, found, search, looking, parts)
                 except Stopped:
                     if not step:
                         raise
                     break  # there is something to keep already
+                if found.drawn < self.looked_at(step):
+                    continue
+                lessons, held_out = parts
                 watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
                 scalars, streak = watcher.check(smoothed), 0
                 enough = self.goal * min(1.0, found.share / RARE)
@@ -199,6 +203,7 @@ class Feature:
             recall=self.recall,
             deeper=self.deeper,
             samples=self.samples,
+            scaled_by=FIRST_LOOK,
             attacked=self.attacks > 0,
             local=self.local,
             seed=self.seed,
