@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 run: install assets
 	@$(BIN)/python app.py
 
+# Two files at a time: the tests compute on one thread each.
 test: install-dev assets browser
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: install-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
