@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 FEW = 16  # rows of which the call takes longer than the product
-PLACES = 512  # at a time
+PLACES = 2048  # at a time
 
 
 def _suits(x: Tensor, weight: Tensor) -> bool:

@@ -44,8 +44,8 @@ WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
 FRESH = 4  # of the young average's weights: the larger, the sooner what is untrained fades
 RARE = 1 / 6  # of the samples: what fewer show has a smaller goal in proportion, or it would be met at once
-SETTLE = 200  # steps after that, half of a run at most, in which what else has moved comes back
-FIRST_LOOK, FIRST_STEPS = 400, 40  # samples that the lessons of so many steps are made of, before all are looked at
+SETTLE = 150  # steps after that, half of a run at most, in which what else has moved comes back
+FIRST_LOOK, FIRST_STEPS = 400, 60  # samples that the lessons of so many steps are made of, before all are looked at
 CHANGED_SHARE = 3 / 8  # of a batch: what is to be kept is the larger part, for what is learnt spreads to it
 LEFT, DRIFT = "feature left %", "image drift"
 CHANGED = 0.5  # what the inner map of a sample to change weighs, against that of one to keep
@@ -86,7 +86,7 @@ class Feature:
         },
     }
 
-    steps: int = knob(400, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)

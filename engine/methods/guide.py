@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from engine import device as devices
-from engine import losses
+from engine import losses, memory
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
@@ -106,6 +106,7 @@ class Guide:
     def __post_init__(self) -> None:
         check(self)
 
+    @memory.kept_while_running
     def run(self, base: nn.Module, request: Request, snapshot: Mapping[str, Tensor] | None = None) -> Task:
         people, latents = request.forget.w, Latents.of(base, self.seed)
         targets, stages = self.targets(base, latents, people), self.stages(len(people))
