@@ -19,11 +19,8 @@ Doubts = Callable[[Tensor, Tensor], Tensor]  # (looks, of whom): [n, features], 
 
 DEPTHS = (0.0, 1.5, 3.0)  # how much further a code is moved, in standard deviations, until it is clear
 LEAST_MOVE = 1.0  # standard deviations: a flagged sample always moves, whatever its linear score says
-ROUNDS = 4  # of bringing back what a move took along
-AHEAD, HASTE = (
-    0.25,
-    2.0,
-)  # a correction aims beyond clear and steps fast, since what is brought back pulls the other way
+ROUNDS = 3  # of bringing back what a move took along
+AHEAD, HASTE = 0.25, 2.0  # a correction aims beyond clear and fast, since what is brought back pulls the other way
 UNCLEAR = 10.0  # what a standard deviation of doubt weighs against one of a protected attribute
 
 

@@ -44,7 +44,7 @@ WARM_UP = 10  # steps
 IN_A_ROW = 3  # checks that must meet the goal
 FRESH = 4  # of the young average's weights: the larger, the sooner what is untrained fades
 RARE = 1 / 6  # of the samples: what fewer show has a smaller goal in proportion, or it would be met at once
-SETTLE = 150  # steps after that, half of a run at most, in which what else has moved comes back
+SETTLE = 130  # steps after that, half of a run at most, in which what else has moved comes back
 FIRST_LOOK, FIRST_STEPS = 400, 60  # samples that the lessons of so many steps are made of, before all are looked at
 CHANGED_SHARE = 3 / 8  # of a batch: what is to be kept is the larger part, for what is learnt spreads to it
 LEFT, DRIFT = "feature left %", "image drift"
@@ -86,7 +86,7 @@ class Feature:
         },
     }
 
-    steps: int = knob(300, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(260, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
@@ -95,7 +95,7 @@ class Feature:
         3.0, "times as much while more is left than the goal, at most; as much less where not", min=1, advanced=True
     )
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
-    samples: int = knob(2000, "random samples that are looked at and taught", min=40, max=20_000)
+    samples: int = knob(1600, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
