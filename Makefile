@@ -10,7 +10,7 @@ run: install assets
 
 # Two files at a time: the tests compute on one thread each.
 test: install-dev assets browser
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: install-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
