@@ -177,7 +177,7 @@ def test_a_closer_look_adds_lessons_of_new_samples_and_makes_nothing_again(tiny,
     first = ended(study(tiny, request, few, eye))
     taught, held_out = ended(prepare_lessons(tiny, first, few, eye))
     closer = ended(study(tiny, request, many, eye, first))
-    more, more_held_out = ended(prepare_lessons(tiny, closer, many, eye, (taught, held_out)))
+    more, more_held_out = ended(prepare_lessons(tiny, closer, many, eye, taught))
     assert torch.equal(closer.sights[0].weight, first.sights[0].weight), "what was learnt to see is not learnt again"
     assert torch.equal(more.erase.pictures[: len(taught.erase.codes)], taught.erase.pictures)
     for old, new in ((taught, more), (held_out, more_held_out)):

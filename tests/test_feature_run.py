@@ -114,6 +114,20 @@ def test_the_first_steps_are_taught_on_few_samples_and_the_others_on_all(base, m
     assert torch.equal(*ends), "a resumed run meets the same lessons"
 
 
+def test_a_goal_that_few_samples_meet_does_not_end_a_run_that_has_yet_to_look_at_all(base, monkeypatch):
+    for name, value in {"FIRST_LOOK": 40, "FIRST_STEPS": 3, "SETTLE": 2}.items():
+        monkeypatch.setattr(f"engine.methods.feature.{name}", value)
+    few = []
+
+    def check(self, student):
+        few.append(len(few) < 4)  # before the first step and after each of three
+        return {LEFT: 0.0 if few[-1] else 30.0}
+
+    monkeypatch.setattr("engine.methods.feature.Watcher.check", check)
+    *_, last, _ = Feature(steps=9, **QUICK).run(base, asked(base))
+    assert last.step == 9 and last.scalars[LEFT] == 30
+
+
 def weights(base, monkeypatch, snapshot=None, **knobs):
     """The weight of forgetting at every step, and the events of the run."""
     seen, step = [], Feature.step

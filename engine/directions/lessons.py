@@ -15,16 +15,13 @@ ALIKE = 3  # one in so many of the kept samples looks much like the feature
 
 @dataclass(frozen=True)
 class Lessons:
-    """`keep` and `erase` hold codes with the pictures the student must show for them."""
+    """`keep` and `erase` hold codes with the pictures the student must show for them; of what is held out, `erase` has
+    what was shown before."""
 
     keep: Seen  # those that look most like the feature first
     erase: Seen
     attacked: Seen | None = None
     attacker: Attacker | None = None
-
-    def joined(self, more: "Lessons") -> "Lessons":
-        """All that is kept and erased here and there."""
-        return Lessons(*(Seen.join(pair) for pair in ((self.keep, more.keep), (self.erase, more.erase))))
 
     def in_order(self, sights: Sequence[Sight]) -> "Lessons":
         """With the kept samples that look most like a feature first."""

@@ -13,8 +13,8 @@ TINY = 1e-8  # of a sample's slope: there is nothing left to gain
 def logistic_regression(
     x: Tensor, truth: Tensor, penalty: float | None = None, products: Tensor | None = None
 ) -> tuple[Tensor, float]:
-    """Weight and offset that minimise the balanced, summed log loss + penalty/2 |weight|^2. Who has the `products` of
-    all pairs of samples already gives them along."""
+    """Weight and offset that minimise the balanced, summed log loss + penalty/2 |weight|^2, for numbers `x` [n, F] that
+    lie around 0. Who has the `products` of all pairs of samples already gives them along."""
     penalty = penalty or (3.0 if x.shape[1] >= 100 else 1.0)
     truth = truth.double()
     balance = torch.where(truth > 0, len(truth) / (2 * truth.sum()), len(truth) / (2 * (1 - truth).sum()))
@@ -76,7 +76,7 @@ def _by_numbers(x: Tensor, truth: Tensor, balance: Tensor, penalty: float) -> tu
 
 
 def _towards(here: Tensor, there: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor:
-    """As far there as the loss does not grow."""
+    """Halfway, a quarter … as long as the loss would grow."""
     least, size = loss(here), 1.0
     while loss(here + size * (there - here)) > least and size > SHORTEST:
         size /= 2

@@ -149,7 +149,7 @@ class Album:
         self.mean, std = random.mean(0), random.std(0)
         self.std = std + LEAST * std.mean()
         self.looks, self.random = ((some - self.mean) / self.std for some in (looks, random))
-        self.products = (self.looks @ self.looks.T).double()
+        self.products = self.looks @ self.looks.T
 
     def regression(self, which: Tensor, truth: Tensor) -> tuple[Tensor, float]:
         """A weight whose scores have the standard deviation 1 over random samples, and an offset; 0 is the boundary."""
@@ -214,8 +214,7 @@ class Sight:
         return replace(self, gate=gate, clear=max(far, min(scores.median().item(), gate - MARGIN)))
 
     def scores(self, looks: Tensor) -> Tensor:
-        slope = self.weight / self.std
-        return looks @ slope + (self.offset - (self.mean @ slope).item())
+        return (looks - self.mean) @ (self.weight / self.std) + self.offset
 
     def flags(self, looks: Tensor) -> Tensor:
         return self.scores(looks) >= self.gate

@@ -135,9 +135,10 @@ def _extended(labelled: Labelled, sight: Sight, pool: Seen) -> Labelled:
 
 
 def prepare_lessons(
-    base: nn.Module, found: Study, search: Search, eye: Eye, earlier: Sequence[Lessons] = ()
+    base: nn.Module, found: Study, search: Search, eye: Eye, earlier: Lessons | None = None
 ) -> Generator[Event, bool | None, tuple[Lessons, Lessons]]:
-    """Lessons, and held-out ones that are only looked at; those that an `earlier` study gave, and its new samples'."""
+    """Lessons, and held-out ones that are only looked at. What `earlier` lessons show instead of the feature is kept;
+    only for new samples it is found."""
 
     def watch(codes: Tensor, note: str, onto: Canvas | None = None) -> Generator[Event, bool | None, Seen]:
         return eye.watch(base, codes, note, onto)
@@ -155,13 +156,12 @@ def prepare_lessons(
         erase = yield from targets_by_sight(flagged, found.ways, found.sights, watch, found.keepers, where)
     else:
         erase = yield from targets_by_score(flagged, found.directions, watch)
-    kept = (found.pool.of(found.clear & part & found.new) for part in (~held, held))
-    parts = [
-        Lessons(*pair) for pair in zip(kept, (erase, found.pool.of(found.flagged & held & found.new)), strict=True)
-    ]
     if earlier:
-        parts = [old.joined(new) for old, new in zip(earlier, parts, strict=True)]
-    taught, tested = (part.in_order(found.sights) for part in parts)
+        erase = Seen.join([earlier.erase, erase])
+    taught, tested = (
+        Lessons(found.pool.of(found.clear & part), shown).in_order(found.sights)
+        for part, shown in ((~held, erase), (held, found.pool.of(found.flagged & held)))
+    )
     if search.attacked:
         sure = found.clear | found.flagged
         known = found.pool.of(sure), found.flagged[sure]

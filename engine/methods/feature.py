@@ -127,23 +127,22 @@ class Feature:
         labelled = {"with": request.forget.w, "without": request.retain.w}
         yield Progress(step, self.steps, images=pairs(eye, base, smoothed, labelled), note="finding the feature")
         now = replace(self, alpha=float(snapshot["alpha"])) if snapshot and "alpha" in snapshot else self
-        found, parts, last, streak, scalars = None, (), self.steps, 0, {}
+        found, lessons, last, streak, scalars = None, None, self.steps, 0, {}
         while step < last:
             wanted = self.looked_at(step if found else 0)  # a resumed run looks twice as well, and learns the same
             if found is None or found.drawn < wanted:
                 search, looking = replace(self.search, samples=wanted), replace(eye, at=step)
                 try:
                     found = yield from study(base, request, search, looking, found)
-                    parts = yield from prepare_lessons(base, found, search, looking, parts)
+                    lessons, held_out = yield from prepare_lessons(base, found, search, looking, lessons)
                 except Stopped:
                     if not step:
                         raise
                     break  # there is something to keep already
                 if found.drawn < self.looked_at(step):
                     continue
-                lessons, held_out = parts
                 watcher = Watcher(base, eye, found.sights, held_out, lessons, found.share)
-                scalars, streak = watcher.check(smoothed), 0
+                scalars, streak, last = watcher.check(smoothed), 0, self.steps  # few samples do not end a run
                 enough = self.goal * min(1.0, found.share / RARE)
             if lessons.attacked is None or step % self.snapshot_every == 0:
                 lessons = yield from self.attacked(base, student, lessons, found.sights, step)
