@@ -61,6 +61,8 @@ def main() -> None:
     parser.add_argument("--compared", help="features that the other methods erase, too (default all)")
     parser.add_argument("--methods", default="local,robust,published,naive", help="the other methods (default all)")
     args = parser.parse_args()
+    if args.sheets:
+        args.sheets.mkdir(parents=True, exist_ok=True)  # before anything that takes long
     base = bases["ffhq"].load().eval().requires_grad_(False)
     names = args.features.split(",")
     compared = names if args.compared is None else args.compared.split(",")
