@@ -4,11 +4,12 @@ is not looked through for rubbish."""
 import ctypes
 import gc
 import resource
-import subprocess
 import sys
 
 import pytest
+import torch
 
+from benchmarks.memory import alone
 from engine import memory
 
 pytestmark = pytest.mark.skipif(
@@ -16,28 +17,23 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-FAULTS = """
-import resource
-import torch
-from engine import memory
-
-def faults(rounds):
+def faults(rounds: int) -> int:
+    """Pages that the system had to give for blocks of 40 MB."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(rounds):
         torch.empty(40 << 20, dtype=torch.uint8).fill_(1)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-with memory.kept():
-    faults(20)  # until the heap is large enough
-    inside = faults(8)
-print(inside, faults(1))
-"""  # in a process of its own: what is given back depends on what else lies in the heap
+
+def inside_and_after() -> tuple[int, int]:
+    with memory.kept():
+        faults(20)  # until the heap is large enough
+        inside = faults(8)
+    return inside, faults(1)
 
 
 def test_freed_memory_is_used_again_inside_and_given_back_at_the_end():
-    """By the pages that the system had to give for blocks of 40 MB."""
-    told = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True).stdout
-    inside, after = (int(count) for count in told.split())
+    inside, after = alone(inside_and_after)  # what is given back depends on what else lies in the heap
     block = (40 << 20) // resource.getpagesize()
     assert inside < 2 * block and after > 0.9 * block
 
