@@ -266,8 +266,7 @@ class Feature:
 
     @staticmethod
     def _resume(snapshot, student, optimiser, random, smoothed) -> int:
-        state = {name.removeprefix("smooth."): v for name, v in snapshot.items() if name.startswith("smooth.")}
-        smoothed.load_state_dict(smoothed.state_dict() | state)
+        smoothed.load_state_dict(smoothed.state_dict() | averaged_weights(snapshot))
         return resume(snapshot, student, optimiser, random)
 
 
@@ -343,3 +342,8 @@ def _average(smoothed: nn.Module, student: nn.Module, weight: float) -> None:
 
 def _weights(smoothed: nn.Module) -> dict[str, Tensor]:
     return {f"smooth.{n}": p.detach().cpu().clone() for n, p in smoothed.named_parameters() if p.requires_grad}
+
+
+def averaged_weights(snapshot: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What `_weights` put into a snapshot."""
+    return {name.removeprefix("smooth."): value for name, value in snapshot.items() if name.startswith("smooth.")}
