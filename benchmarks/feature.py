@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2000, help="samples judged (default 2000)")
     parser.add_argument("--fewer-seeds", type=int, default=600, help="samples judged of the other methods")
     parser.add_argument("--attacked", type=int, default=32, help="codes attacked; 0 leaves the attack out")
-    parser.add_argument("--sheets", type=Path, help="a folder for what the attacks found, to be looked at")
+    parser.add_argument("--sheets", type=Path, help="a folder for what is left and what attacks found, to be looked at")
     parser.add_argument("--published-steps", type=int, default=Feature().steps, help="of the printed recipe (ours)")
     parser.add_argument("--compared", help="features that the other methods erase, too (default all)")
     parser.add_argument("--methods", default="local,robust,published,naive", help="the other methods (default all)")
@@ -86,7 +86,10 @@ def main() -> None:
         for title in ("ours", *args.methods.split(",")) if name in compared else ("ours",):
             key = f"{name}: {title}"
             afters[key], times[key] = erase(base, targets[name], method(title, args.published_steps))
-    print_verdicts(judge(base, afters, roles, args.seeds, args.fewer_seeds), times)
+    verdicts = judge(base, afters, roles, args.seeds, args.fewer_seeds)
+    print_verdicts(verdicts, times)
+    if args.sheets:
+        save_left(args.sheets, base, afters, verdicts)
     if args.attacked:
         ours = {key: model for key, model in afters.items() if key.endswith(("ours", "local", "robust"))}
         print_attacks(base, ours, args.attacked, args.sheets)
@@ -95,6 +98,18 @@ def main() -> None:
 def save_sheet(path: Path, pictures: Tensor) -> None:
     """All of them side by side."""
     Image.fromarray(np.concatenate(list(to_pixels(pictures)), 1)).save(path)
+
+
+def save_left(sheets: Path, base: nn.Module, afters: dict[str, nn.Module], verdicts: dict) -> None:
+    """Samples in which the judge still sees the feature, twelve at most, before above after."""
+    eye = Eye(128)
+    for key, verdict in verdicts.items():
+        if not verdict["still"]:
+            continue
+        codes = base.map(base.sample_z(verdict["still"]))[:, 0]
+        with torch.no_grad():
+            rows = [np.concatenate(list(to_pixels(eye.pictures(model, codes)[1])), 1) for model in (base, afters[key])]
+        Image.fromarray(np.concatenate(rows)).save(sheets / f"left-{key.replace(': ', '-')}.png")
 
 
 def print_preview(target: Labels) -> None:
