@@ -262,6 +262,22 @@ def test_probes_from_one_album_are_those_that_are_fitted_alone(space):
         assert [shared.gate, shared.clear, shared.auc] == pytest.approx([alone.gate, alone.clear, alone.auc], abs=1e-4)
 
 
+def test_who_resembles_a_feature_by_what_else_they_show_can_still_be_clear_of_it():
+    looks = torch.randn(2000, 2, generator=torch.Generator().manual_seed(0))
+    common = {"mean": torch.zeros(2), "std": torch.ones(2), "auc": 1.0}
+    male = Sight("male", torch.tensor([1.0, 0.0]), 0.3, gate=0.0, clear=-0.5, **common)
+    beard = Sight("beard", torch.tensor([0.8, 0.6]), -0.1, gate=1.0, clear=-0.5, **common)
+    beside = beard.beside([male], looks)
+    man, woman = torch.tensor([[1.0, -1.0]]), torch.tensor([[-1.0, 2.0]])  # both score 0.1 and 0.3, neither is flagged
+    assert not beard.is_clear(man) and not beard.is_clear(woman)
+    assert beside.is_clear(man) and not beside.is_clear(woman), "a man scores more without a beard, a woman less"
+    levels = beside.level(looks)
+    assert levels.min() >= beard.clear and levels.max() < beard.gate and levels.std() > 0.1
+    assert not (beside.flags(looks) & beside.is_clear(looks)).any()
+    assert torch.equal(beside.is_clear(looks) | ~beard.is_clear(looks), torch.ones(2000, dtype=torch.bool))
+    assert beard.beside([], looks) == beard, "nothing is kept, so nothing is usual"
+
+
 @given(st.integers(5, 200), st.integers(5, 200))
 @settings(max_examples=20, deadline=None)
 def test_the_area_under_the_curve_is_the_share_of_won_pairs(p, n):

@@ -33,6 +33,8 @@ MOST = 1.5  # times the labelled share
 PENALTY = 0.125  # of the regression, for each number that is looked at
 LEAST = 0.01  # of the mean spread: a number that hardly varies over random samples would else decide alone
 MARGIN = 0.5  # standard deviations below the gate from which a sample is clearly without the feature
+NEAREST = 0.1  # standard deviations below the gate: no nearer to it a sample is ever called clear
+USUAL = 0.5  # standard deviations of what is usual that a sample without the feature may lie above it
 TRUSTED, DISTRUST = 0.95, 10.0  # for each point of AUC below the first, the margin grows by a tenth
 
 
@@ -173,6 +175,7 @@ class Sight:
     auc: float  # cross-validated, on samples drawn at random; not a number where nothing was held out
     enough: float = 0.0  # a gate that lets through as many as were asked for
     most: float = 1.0  # of random samples, how many may be flagged
+    usual: tuple[Tensor, float] | None = None  # weight and offset of what samples without it score (see `beside`)
 
     @classmethod
     def fit(cls, labelled: Labelled, pool: Tensor, recall: float | None) -> "Sight":
@@ -213,8 +216,32 @@ class Sight:
         far = gate - MARGIN - DISTRUST * max(0.0, TRUSTED - self.auc)
         return replace(self, gate=gate, clear=max(far, min(scores.median().item(), gate - MARGIN)))
 
+    def beside(self, kept: Sequence["Sight"], pool: Tensor) -> "Sight":
+        """The same, which knows what random samples without the feature score by what they show of attributes to keep.
+        A clean-shaven man looks more like a bearded one than a woman does: if that were a doubt, he would never be
+        taught to stay as he is."""
+        lacking = pool[~self.flags(pool)]
+        if not kept or len(lacking) <= 2 * len(kept):
+            return self
+        scores, seen = self.scores(lacking).double(), torch.stack([one.scores(lacking) for one in kept], 1).double()
+        centre, level = seen.mean(0), scores.mean()
+        share = torch.linalg.lstsq(seen - centre, (scores - level)[:, None]).solution[:, 0]
+        spread = (scores - level - (seen - centre) @ share).std()
+        weight = sum(part * one.weight for part, one in zip(share.to(pool), kept, strict=True))
+        offsets = torch.tensor([one.offset for one in kept]).to(share)
+        return replace(self, usual=(weight, (level + share @ (offsets - centre) + USUAL * spread).item()))
+
     def scores(self, looks: Tensor) -> Tensor:
-        return (looks - self.mean) @ (self.weight / self.std) + self.offset
+        return self._scores(looks, self.weight, self.offset)
+
+    def _scores(self, looks: Tensor, weight: Tensor, offset: float) -> Tensor:
+        return (looks - self.mean) @ (weight / self.std) + offset
+
+    def level(self, looks: Tensor) -> Tensor:
+        """Below it a sample that looks like this is clearly without the feature."""
+        if self.usual is None:
+            return torch.full_like(looks[:, 0], self.clear)
+        return self._scores(looks, *self.usual).clamp(self.clear, max(self.clear, self.gate - NEAREST))
 
     def flags(self, looks: Tensor) -> Tensor:
         return self.scores(looks) >= self.gate
@@ -224,5 +251,6 @@ class Sight:
         return self.scores(looks) - self.clear
 
     def is_clear(self, looks: Tensor) -> Tensor:
-        """Without the feature beyond doubt: neither flagged nor near the gate."""
-        return self.doubt(looks) < 0
+        """Without the feature beyond doubt: neither flagged nor near the gate, or as far from it as is usual for what
+        else is seen."""
+        return self.scores(looks) < self.level(looks)

@@ -97,9 +97,11 @@ def study(
             for labelled, where, tested in zip(sought, places, erased, strict=False)
         ]
     sights = [sight.over(pool.looks) for sight in learnt]
-    looked, mine = Seen.join([pool, seen]), sights[: len(features)]
+    looked, protected = Seen.join([pool, seen]), sights[len(features) :]
+    mine = [sight.beside(protected, pool.looks) for sight in sights[: len(features)]]
     if search.fit == "probe":
-        extended = [_extended(labelled, sight, pool) for labelled, sight in zip(everyone, sights, strict=True)]
+        seers = [*mine, *protected]
+        extended = [_extended(labelled, sight, pool) for labelled, sight in zip(everyone, seers, strict=True)]
         fitted = [
             find(labelled, space, fit="logistic", tested=tested, **search.how)
             for labelled, tested in zip(extended, erased, strict=True)
@@ -108,7 +110,7 @@ def study(
         directions = own if search.move == "printed" else apart(own, kept, space, search.move)
         wide = moving(own, kept, space, "covariance")
         back = [protect_from(one, own, space, BACK) for one in kept]
-        keepers = [Keeper(*pair) for pair in zip(back, sights[len(own) :], strict=True)]
+        keepers = [Keeper(*pair) for pair in zip(back, protected, strict=True)]
         rows, few = base.num_ws, -(-base.num_ws // COARSE)
         ways = [*(Way(directions, count, rows) for count in sorted({few, rows})), Way(wide, few, rows)]
         flagged = torch.stack([sight.flags(looked.looks) for sight in mine]).any(0)
