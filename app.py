@@ -15,12 +15,11 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 from engine.commands import verbs
 from engine.commands.screen import say
 from engine.core.errors import UserError
-from engine.memory import in_one_heap, uncollected
+from engine.memory import uncollected
 
 
 def main(argv: list[str] | None = None) -> int:
     """Exit code 0: done; 1: the user can mend it, and the sentence says how; 2: the words of the call are off."""
-    in_one_heap()
     args = parser().parse_args(argv)
     opened = []
 

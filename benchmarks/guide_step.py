@@ -1,10 +1,9 @@
 """GUIDE, ours against a loop as published, on the same weights, codes and threads: `python -m benchmarks.guide_step`.
 
 A step: in every round both take one on the same codes, in turn; ratios are within a round. Ours has looked at the
-frozen side of these codes before, as it does once for each code of its bank. Neither is told to keep the memory that it
-frees, which helps both. Memory: the peak that a process of its own reaches in three steps, less what it holds before
-them; ours keeps what it frees, as a run of the product does. To the same result: seconds until a person is a stranger
-to recogniser B, and what random faces keep by then, for several people, both ways in turn.
+frozen side of these codes before, as it does once for each code of its bank. Memory: the peak that a process of its own
+reaches in three steps, less what it holds before them. To the same result: seconds until a person is a stranger to
+recogniser B, and what random faces keep by then, for several people, both ways in turn.
 """
 
 import argparse
@@ -12,8 +11,7 @@ import copy
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -25,7 +23,6 @@ from benchmarks.memory import alone, peak
 from benchmarks.stylegan2 import CONFIG as STYLEGAN2
 from benchmarks.tables import spread
 from engine import device as devices
-from engine import hands, memory
 from engine.core.events import result
 from engine.data import LatentBatch, Request
 from engine.delta import compose, editable
@@ -80,24 +77,22 @@ class Bench:
         size = sensible_size(self.base)
         made = self.base.size if model == WHOLE else size
         self.published = PublishedStep(self.knobs, self.base, size, made, by_ours=model == OURS)
-        ours, published = (copy.deepcopy(self.base) for _ in range(2))
+        self.students = {way: copy.deepcopy(self.base) for way in ("ours", "published")}
         self.optimisers = {
-            "ours": torch.optim.Adam(editable(ours), lr=self.knobs.lr, fused=True),
-            "published": torch.optim.Adam(editable(published), lr=self.knobs.lr),
+            way: torch.optim.Adam(editable(one), lr=self.knobs.lr, fused=way == "ours")
+            for way, one in self.students.items()
         }
-        self.students = {"ours": hands.twins(ours), "published": [published]}
 
-    def gradients(self, way: str, seed: int) -> float:
-        """Makes those of a step anew; gives its loss."""
+    def losses(self, way: str, seed: int) -> Iterator[torch.Tensor]:
+        """The parts of a step's loss, each to go backward through when it comes."""
         random = torch.Generator().manual_seed(seed)
-        self.optimisers[way].zero_grad()
         if way == "ours":
-            return self.knobs.gradients(self.students[way], self.draws, random).total()
-        yaw = self.knobs.yaw(self.base, random)
-        _, here, there = self.draws.step(random)
-        loss = self.published.loss(*self.students[way], len(self.draws.people), here, there, yaw)
-        loss.backward()
-        return loss.item()
+            for _, loss in self.knobs.losses(self.students[way], self.draws, random):
+                yield loss
+        else:
+            yaw = self.knobs.yaw(self.base, random)
+            _, here, there = self.draws.step(random)
+            yield self.published.loss(self.students[way], len(self.draws.people), here, there, yaw)
 
     def keep_views(self, seeds: Sequence[int]) -> float:
         """Seconds for each view of the frozen side that these steps ask for and that is not kept yet."""
@@ -114,14 +109,17 @@ class Bench:
     def step(self, way: str, seed: int) -> float:
         """Seconds."""
         started = time.perf_counter()
-        self.gradients(way, seed)
+        self.optimisers[way].zero_grad()
+        for loss in self.losses(way, seed):
+            loss.backward()
         self.optimisers[way].step()
         return time.perf_counter() - started
 
 
 def speed(model: str, rounds: int, dtype: torch.dtype = torch.float32) -> str:
     bench = Bench(model, dtype=dtype)
-    first = {way: bench.gradients(way, 0) for way in bench.students}
+    with torch.no_grad():
+        first = {way: sum(loss.item() for loss in bench.losses(way, 0)) for way in bench.students}
     for way in bench.students:
         bench.step(way, 0)
     seeds = range(1, rounds + 1)
@@ -136,14 +134,11 @@ def speed(model: str, rounds: int, dtype: torch.dtype = torch.float32) -> str:
 
 
 def peak_of_steps(model: str, way: str) -> float:
-    """Ours as a run of the product has it, which gives nothing back to the system meanwhile."""
-    memory.in_one_heap()
     bench = Bench(model, dtype=devices.quick_type(torch.device("cpu")))
-    with nullcontext() if way == "published" else memory.kept():
-        return peak(lambda: [bench.step(way, seed) for seed in range(3)])
+    return peak(lambda: [bench.step(way, seed) for seed in range(3)])
 
 
-def memory_row(model: str) -> str:
+def memory(model: str) -> str:
     found = {way: alone(peak_of_steps, model, way) for way in ("published", "ours")}
     return f"| {model} | {found['published']:.0f} | {found['ours']:.0f} | {found['ours'] / found['published']:.2f} |"
 
@@ -191,7 +186,7 @@ def as_published(number: int, look: Callable[[nn.Module], list[float]], goal: fl
         for _ in range(5):
             taken += bench.step("published", steps)
             steps += 1
-        left, kept = look(*bench.students["published"])
+        left, kept = look(bench.students["published"])
         print(f"step {steps}: left {left:.2f}, kept {kept:.2f}", file=sys.stderr, flush=True)
         if left <= goal:
             break
@@ -217,7 +212,6 @@ def main() -> None:
     parser.add_argument("--faces", type=int, default=32, help="random faces whose retention is measured")
     parser.add_argument("--most", type=int, default=30, help="published steps at most")
     args = parser.parse_args()
-    memory.in_one_heap()
     print("## GUIDE: a step, its memory, and the way to the same result\n")
     print(f"One person, two neighbours, two random faces; {torch.get_num_threads()} threads, float32 unless said.")
     print("Where our gradients are in bfloat16, everything that is shown and compared is in float32.\n")
@@ -229,7 +223,7 @@ def main() -> None:
             print(speed(model, args.rounds, dtype), flush=True)
     print("\n| model | published, MB | ours, MB | share |\n|---|---|---|---|")
     for model in args.models:
-        print(memory_row(model), flush=True)
+        print(memory(model), flush=True)
     print(f"\n| until a person is a stranger, {args.people} people | steps | s | likeness left | random faces keep |")
     print("|---|---|---|---|---|")
     for line in until_a_stranger(args.people, args.faces, args.most):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 
-TRIM, MAP, ARENAS = -1, -3, -8  # mallopt's: what is given back, blocks asked for one by one, heaps of threads' own
+TRIM, MAP = -1, -3  # mallopt's numbers: free memory that is given back, blocks that are asked of the system one by one
 MOST = {MAP: 1 << 30, TRIM: (1 << 31) - 1}
 USUAL = {MAP: 32 << 20, TRIM: 64 << 20}  # what glibc itself comes to after large blocks
 
@@ -28,14 +28,6 @@ def kept() -> Iterator[None]:
         for name, value in USUAL.items() if is_told else ():
             library.mallopt(name, value)
         give_back()
-
-
-def in_one_heap() -> None:
-    """Threads share the heap of the first, which alone can be told to keep what is free; only before there are threads
-    does the library hear it."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(ARENAS, 1)
 
 
 def give_back() -> None:

@@ -5,7 +5,6 @@ import ctypes
 import gc
 import resource
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -18,14 +17,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-LARGE = 70  # MB: more than a thread's own heap can hold
-
-
-def faults(rounds: int, megabytes: int = 40) -> int:
-    """Pages that the system had to give for blocks of this size."""
+def faults(rounds: int) -> int:
+    """Pages that the system had to give for blocks of 40 MB."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(rounds):
-        torch.empty(megabytes << 20, dtype=torch.uint8).fill_(1)
+        torch.empty(40 << 20, dtype=torch.uint8).fill_(1)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
@@ -40,17 +36,6 @@ def test_freed_memory_is_used_again_inside_and_given_back_at_the_end():
     inside, after = alone(inside_and_after)  # what is given back depends on what else lies in the heap
     block = (40 << 20) // resource.getpagesize()
     assert inside < 2 * block and after > 0.9 * block
-
-
-def inside_another_thread() -> int:
-    memory.in_one_heap()
-    with memory.kept(), ThreadPoolExecutor(1) as one:
-        one.submit(faults, 20, LARGE).result()
-        return one.submit(faults, 8, LARGE).result()
-
-
-def test_what_a_thread_frees_is_used_again_too():
-    assert alone(inside_another_thread) < 2 * (LARGE << 20) // resource.getpagesize()
 
 
 def test_a_task_runs_as_before_and_may_be_told_to_stop():

@@ -141,7 +141,6 @@ class StyleGAN2(MappedGenerator):
     """
 
     editable = ("synthesis.*",)
-    together = 4  # weights are most of the work
 
     def __init__(
         self,

@@ -19,16 +19,15 @@ import copy
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from engine import device as devices
-from engine import hands, losses, memory
+from engine import losses, memory
 from engine.core.events import Done, Progress, Snapshot, Task, watch
 from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
@@ -44,7 +43,6 @@ from engine.redirect import Latents, redirect
 from engine.resume import capture, resume
 
 WORST = 3  # pictures of those random faces that changed most
-GLANCE = 0.85  # of the time that a code takes at which the recogniser looks, too
 REDRAWS = 8  # an adjacency that holds every face cannot be avoided
 GAINS = tuple(1 - 0.05 * n for n in range(15))  # what is tried of the reach, until random faces bear it
 ASKED = 24  # random faces by which that is seen
@@ -198,13 +196,16 @@ class Guide:
     ) -> Task:
         """The steps of one stage; gives their number, and whether it was stopped."""
         optimiser = torch.optim.Adam(editable(student), lr=self.lr, fused=True)
-        random, students = torch.Generator().manual_seed(self.seed), hands.twins(student)
+        random = torch.Generator().manual_seed(self.seed)
         step = resume(snapshot, student, optimiser, random) if snapshot else 0
         before, total, stopped = stage.number * self.steps, stage.of * self.steps, False
         while step < self.steps and not stopped:
             step += 1
             optimiser.zero_grad()
-            scalars = self.gradients(students, draws, random)
+            scalars = Counter()
+            for name, loss in self.losses(student, draws, random):
+                loss.backward()
+                scalars[name] += loss.item()
             optimiser.step()
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(before + step, capture(student, optimiser, random, step) | _packed(earlier))
@@ -241,38 +242,28 @@ class Guide:
         """From where this step looks; a flat picture has one side only."""
         return YAWS[int(torch.randint(len(YAWS), (), generator=random))] if model.is_3d else 0.0
 
-    def gradients(self, students: Sequence[nn.Module], draws: "Draws", random: torch.Generator) -> Counter[str]:
-        """Adds one step's gradients to those of the first of these twins; gives local, adjacency and global loss. All
-        hands together hold the graphs of as many codes as the generator takes at once."""
-        return hands.gradients(students, self.parts(draws, random, max(1, students[0].together // len(students))))
-
-    def parts(self, draws: "Draws", random: torch.Generator, at_once: int) -> list[hands.Part]:
-        """The losses of one step in parts that add up, each over so many codes at most."""
-        yaw = self.yaw(draws.base, random)
+    def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> Iterator[tuple[str, Tensor]]:
+        """Local, adjacency and global loss of one step, each from passes of its own over as many codes as the generator
+        takes together, in parts that add up: whoever goes backward through one before asking for the next holds the
+        graph of few codes only."""
+        yaw = self.yaw(student, random)
         keys, here, there = draws.step(random)
-
-        def loss(some: slice, glance: bool, weight: float, student: nn.Module) -> Tensor:
-            known = draws.frozen.views(keys[some], there[some], yaw, glance=glance)
-            seen = draws.eye.look(student, here[some], yaw, glance=glance)
-            features, percept, identity = draws.eye.distances(seen, known)
-            rec = self.feature_weight * features + percept + self.identity_weight * identity
-            return weight * (percept if glance else rec).sum()
-
         people, near = len(draws.people), len(draws.people) + self.neighbours
-        losses = {
-            "local": (range(people), 1.0, "mean"),
-            "adjacency": (range(people, near), self.adjacency_weight, self.reduction),
-            "global": (range(near, len(keys)), self.global_weight, self.reduction),
+        parts = {
+            "local": (slice(people), 1.0, "mean"),
+            "adjacency": (slice(people, near), self.adjacency_weight, self.reduction),
+            "global": (slice(near, None), self.global_weight, self.reduction),
         }
-        parts = []
-        for name, (whole, weight, reduce) in losses.items():
-            glance = name == "global"
-            for start in whole[::at_once]:
-                some = slice(start, min(start + at_once, whole.stop))
-                each = weight / len(whole) if reduce == "mean" else weight
-                cost = (some.stop - start) * (GLANCE if glance else 1.0)
-                parts.append(hands.Part(name, cost, partial(loss, some, glance, each)))
-        return parts
+        for name, (part, weight, reduce) in parts.items():
+            glance, whole = name == "global", range(len(keys))[part]
+            for start in whole[:: student.together]:
+                some = slice(start, min(start + student.together, whole.stop))
+                seen = draws.eye.look(student, here[some], yaw, glance=glance)
+                known = draws.frozen.views(keys[some], there[some], yaw, glance=glance)
+                features, percept, identity = draws.eye.distances(seen, known)
+                rec = self.feature_weight * features + percept + self.identity_weight * identity
+                loss = weight * (percept if glance else rec).sum()
+                yield name, loss / len(whole) if reduce == "mean" else loss
 
 
 @dataclass(frozen=True)
