@@ -6,15 +6,13 @@ sum. StyleGAN2, EG3D and MobileStyleGAN run as their published code writes them 
 generators as ours do. The formulas of the losses are ours, and LPIPS is the small one for both.
 """
 
-import copy
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks import eg3d_reference, mobile_reference, stylegan2_reference
-from engine import losses
-from engine.faces.recogniser_a import recogniser_a
+from engine import assets, losses
+from engine.faces.recogniser_a import MobileFaceNet
 from engine.generators.eg3d import EG3D
 from engine.generators.mobile import Mobile
 from engine.generators.stylegan2 import StyleGAN2
@@ -50,7 +48,7 @@ class PublishedStep:
     def __init__(self, knobs: Guide, base: nn.Module, size: int, made: int, *, by_ours: bool = False) -> None:
         self.knobs, self.base, self.size, self.made, self.by_ours = knobs, base, size, made, by_ours
         self.percept = losses.lpips("alex", base.w_avg.device)
-        self.recognise = copy.deepcopy(recogniser_a(base.w_avg.device)).requires_grad_(True)
+        self.recognise = assets.network(MobileFaceNet, "recogniser-a", base.w_avg.device).requires_grad_(True)
 
     def loss(self, student: nn.Module, people: int, here: Tensor, there: Tensor, yaw: float = 0.0) -> Tensor:
         knobs, near = self.knobs, people + self.knobs.neighbours

@@ -214,6 +214,20 @@ def needs(name: str):
     return pytest.mark.skipif(missing, reason=f"{name} is missing: run 'python app.py assets fetch'")
 
 
+def test_recogniser_a_says_the_same_with_its_norms_folded_into_its_convolutions():
+    network, random = recogniser_a.MobileFaceNet().eval().requires_grad_(False), torch.Generator().manual_seed(0)
+    for norm in network.modules():
+        if isinstance(norm, torch.nn.BatchNorm2d):
+            for numbers in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
+                numbers.copy_(torch.rand(numbers.shape, generator=random) + 0.5)
+    x = torch.rand(2, 3, 112, 112, generator=random)
+    wanted = network(x)
+    folded = recogniser_a.folded(network)
+    assert not any(isinstance(part, torch.nn.BatchNorm2d) for part in folded.modules())
+    assert not any(weight.requires_grad for weight in folded.parameters())
+    torch.testing.assert_close(folded(x), wanted, atol=1e-5, rtol=0)  # other products, the same function
+
+
 @pytest.mark.assets
 @needs("recogniser-a")
 def test_recogniser_a_equals_its_package(published):

@@ -8,6 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils import fuse_conv_bn_eval
 
 from engine import assets
 from engine.faces.crop import Crop
@@ -22,7 +23,18 @@ STAGES = ((2, 64, 5, 2), (4, 128, 1, 2), (2, 128, 6, 1), (4, 128, 1, 2), (2, 128
 @cache
 def recogniser_a(device: torch.device | str = "cpu") -> "MobileFaceNet":
     """The one shared, frozen copy on this device."""
-    return assets.network(MobileFaceNet, "recogniser-a", device)
+    return folded(assets.network(MobileFaceNet, "recogniser-a", device))
+
+
+def folded(network: nn.Module) -> nn.Module:
+    """Every norm in the convolution before it: a pass to be gone backward through keeps half as many maps."""
+    for name, module in list(network.named_modules()):
+        if isinstance(module, nn.Conv2d):
+            conv, before = name, module
+        elif isinstance(module, nn.BatchNorm2d):
+            network.set_submodule(conv, fuse_conv_bn_eval(before, module))
+            network.set_submodule(name, nn.Identity())
+    return network
 
 
 class MobileFaceNet(nn.Module):
