@@ -5,6 +5,7 @@ has along, uses all of it and is as exact. Nothing here has a gradient: autograd
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 FEW = 16  # rows of which the call takes longer than the product
@@ -23,14 +24,33 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return x @ weight.mT if bias is None else torch.addmm(bias, x, weight.mT)
 
 
-def batched(offset: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """offset + bias + x weightᵀ of x [n, places, inputs] and weights [n, outputs, inputs] of each sample's own. Some
-    places at a time, so that the offset finds their product in the cache and no second map is needed."""
+def batched(
+    offset: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    slope: float = 1.0,
+    copy: Tensor | None = None,
+) -> Tensor:
+    """offset + bias + x weightᵀ of x [n, places, inputs] and weights [n, outputs, inputs] of each sample's own, what is
+    negative times `slope`; and all of it once more in the `copy`'s number type. Some places at a time, so that every
+    pass finds their product in the cache and no second map is needed."""
     if not _suits(x, weight):
-        return torch.baddbmm(offset if bias is None else offset + bias, x, weight.mT)
+        y = torch.baddbmm(offset if bias is None else offset + bias, x, weight.mT)
+        return _finish(y, slope, copy)
     shape = *x.shape[:2], weight.shape[1]
     y, offset = x.new_empty(shape), offset.expand(shape)
     for i, own in enumerate(weight):
-        for some in zip(x[i].split(PLACES), offset[i].split(PLACES), y[i].split(PLACES), strict=True):
-            torch.add(linear(some[0], own, bias), some[1], out=some[2])
+        for at in range(0, shape[1], PLACES):
+            some = slice(at, at + PLACES)
+            part = torch.add(linear(x[i, some], own, bias), offset[i, some], out=y[i, some])
+            _finish(part, slope, None if copy is None else copy[i, some])
+    return y
+
+
+def _finish(y: Tensor, slope: float, copy: Tensor | None) -> Tensor:
+    if slope != 1:
+        F.leaky_relu_(y, slope)
+    if copy is not None:
+        copy.copy_(y)
     return y

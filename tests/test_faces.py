@@ -1,3 +1,4 @@
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -214,18 +215,43 @@ def needs(name: str):
     return pytest.mark.skipif(missing, reason=f"{name} is missing: run 'python app.py assets fetch'")
 
 
-def test_recogniser_a_says_the_same_with_its_norms_folded_into_its_convolutions():
-    network, random = recogniser_a.MobileFaceNet().eval().requires_grad_(False), torch.Generator().manual_seed(0)
+@pytest.fixture
+def random_recogniser():
+    """Of random weights, with norms that do something."""
+    torch.manual_seed(0)
+    network = recogniser_a.MobileFaceNet().eval().requires_grad_(False)
     for norm in network.modules():
         if isinstance(norm, torch.nn.BatchNorm2d):
             for numbers in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
-                numbers.copy_(torch.rand(numbers.shape, generator=random) + 0.5)
-    x = torch.rand(2, 3, 112, 112, generator=random)
-    wanted = network(x)
-    folded = recogniser_a.folded(network)
+                numbers.copy_(torch.rand(numbers.shape) + 0.5)
+    return network
+
+
+def test_recogniser_a_says_the_same_with_its_norms_folded_into_its_convolutions(random_recogniser):
+    x = torch.rand(2, 3, 112, 112)
+    wanted = random_recogniser(x)
+    folded = recogniser_a.folded(random_recogniser)
     assert not any(isinstance(part, torch.nn.BatchNorm2d) for part in folded.modules())
     assert not any(weight.requires_grad for weight in folded.parameters())
     torch.testing.assert_close(folded(x), wanted, atol=1e-5, rtol=0)  # other products, the same function
+
+
+def test_recogniser_a_sees_and_teaches_the_same_with_its_maps_channels_last(random_recogniser):
+    x = torch.rand(2, 3, 112, 112).requires_grad_()
+    folded = recogniser_a.folded(random_recogniser)
+    (wanted, right), (found, slope) = (
+        (y := network(x), torch.autograd.grad(y[:, :64].sum(), x)[0])
+        for network in (folded, recogniser_a.channels_last(copy.deepcopy(folded)))
+    )
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+    assert (slope - right).norm() <= 1e-3 * right.norm()  # where ReLU6 bends, a last bit decides
+
+
+def test_a_bottleneck_keeps_only_the_maps_behind_its_two_kinks(random_recogniser):
+    block = recogniser_a.channels_last(recogniser_a.folded(random_recogniser)).features[1]
+    y = block(torch.rand(1, 64, 28, 28).requires_grad_())
+    (step, _), *_ = y.grad_fn.next_functions  # behind the turn of the map
+    assert [tuple(kept.shape) for kept in step.saved_tensors] == [(1, 28, 28, 128)] * 2
 
 
 @pytest.mark.assets

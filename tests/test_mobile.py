@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from engine import assets
 from engine.core.errors import UserError
-from engine.generators import bases
+from engine.generators import bases, preview
 from engine.generators.ffhq import HAAR, band_runs
 from engine.generators.haar import double
 from engine.generators.mobile import Mobile
@@ -138,6 +138,20 @@ def test_a_preview_sends_gradients_to_w_and_to_what_it_ran_but_not_to_what_it_sk
     assert small.synthesis.blocks[0].conv2.point.grad.abs().sum() > 0
     for block in small.synthesis.blocks[1:]:
         assert all(parameter.grad is None for parameter in block.parameters())
+
+
+def test_a_map_that_a_preview_reads_twice_gets_the_sum_of_both_gradients():
+    random = torch.Generator().manual_seed(0)
+    x, whole, low = (torch.randn(2, 3, 3, n, generator=random, dtype=torch.double) for n in (8, 8, 2))
+    x.requires_grad_()
+
+    def read(x, first):
+        return (x * whole).sum() + (first.square() * low).sum()
+
+    again, first = preview.Tapped.apply(x, 2)
+    assert torch.equal(again, x) and torch.equal(first, x[..., :2])
+    (found,) = torch.autograd.grad(read(again * 1, first), x)
+    torch.testing.assert_close(found, torch.autograd.grad(read(x, x[..., :2]), x)[0])
 
 
 def test_a_preview_follows_an_edit_of_the_styles_it_skipped(small):

@@ -32,6 +32,16 @@ def test_an_offset_is_spread_over_samples_and_places(offset, monkeypatch):
     torch.testing.assert_close(products.batched(offset, x, weight, bias), right)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_leaky_relu_and_a_rounded_copy_come_along(dtype, monkeypatch):
+    bias, x, weight = operands(dtype)
+    monkeypatch.setattr(products, "PLACES", 16)
+    copy = torch.empty(2, 40, 5, dtype=torch.bfloat16)
+    y = products.batched(torch.zeros(1, dtype=dtype), x, weight, bias, 0.2, copy)
+    torch.testing.assert_close(y, torch.nn.functional.leaky_relu(x @ weight.mT + bias, 0.2))
+    assert torch.equal(copy, y.bfloat16())
+
+
 def test_views_are_taken_as_they_stand():
     _, x, weight = operands(torch.float32)
     turned = weight[0].T.contiguous().T  # other strides, same numbers

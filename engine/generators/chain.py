@@ -77,13 +77,14 @@ class _Chain(torch.autograd.Function):
         for link, wanted in zip(_links(parts), _links(ctx.needs_input_grad[1:]), strict=True):
             spread = F.conv2d(x.permute(0, 3, 1, 2), link.depth, padding=1, groups=len(link.depth))
             spread = spread.permute(0, 2, 3, 1).reshape(n, height * width, -1)
-            y = products.batched(link.noise, spread, link.point, link.bias)
-            kind = kind or (rounded.type_for(y) if any(ctx.needs_input_grad) else y.dtype)
-            before = x.to(kind) if not kept else kept[-1]
-            after = F.leaky_relu_(y, SLOPE).unflatten(1, (height, width))
+            kind = kind or (rounded.type_for(spread) if any(ctx.needs_input_grad) else spread.dtype)
+            shape = n, height * width, link.point.shape[1]
+            copy = None if kind == spread.dtype else spread.new_empty(shape, dtype=kind)
+            y = products.batched(link.noise, spread, link.point, link.bias, SLOPE, copy)
+            before = kept[-1] if kept else x.to(kind)
             spread = spread.to(kind) if wanted.point else None  # the exact one is let go before the next is made
-            kept += [before if wanted.depth else None, link.depth.to(kind), spread, link.point.to(kind), after.to(kind)]
-            x = after
+            x, after = (one.unflatten(1, (height, width)) for one in (y, y if copy is None else copy))
+            kept += [before if wanted.depth else None, link.depth.to(kind), spread, link.point.to(kind), after]
         ctx.save_for_backward(*kept)
         return x
 

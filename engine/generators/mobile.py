@@ -7,13 +7,14 @@ Channels before a Haar step stand in four runs (ll, lh, hl, hh), so that the ste
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.generators import architectures, chain
+from engine.generators import architectures, chain, unfolded
 from engine.generators.base import LatentGenerator
 from engine.generators.haar import double
 from engine.generators.preview import Preview
@@ -59,7 +60,8 @@ class First(Noisy):
 
     def forward(self, w: Tensor) -> Tensor:
         x = self.const * self.style(w)[..., None, None]
-        x = F.conv2d(x, self.weight, padding=1).flatten(2).mT + self.offset
+        conv = unfolded.conv3x3 if unfolded.suits(x, self.weight) else partial(F.conv2d, padding=1)
+        x = conv(x, self.weight).flatten(2).mT + self.offset
         return F.leaky_relu_(x, 0.2).unflatten(1, (4, 4))  # [n, 4, 4, c]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from engine import rounded
 from engine.generators import chain
@@ -23,6 +24,22 @@ if TYPE_CHECKING:
 def frozen(style: "Style", w: Tensor) -> Tensor:
     """A style as the network has it: gradients reach w, not the style's own weights."""
     return F.linear(w, style.weight.detach(), style.bias.detach()) * style.gain
+
+
+class Tapped(torch.autograd.Function):
+    """A map, and its first channels once more. Their gradients meet in place: apart, autograd would fill a map with
+    zeros for the channels and add the two."""
+
+    @staticmethod
+    def forward(ctx, x, channels):
+        ctx.channels = channels
+        return x.view_as(x), x[..., :channels]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, low):
+        grad[..., : ctx.channels] += low  # a product made it, for nobody else
+        return grad, None
 
 
 class Afar(nn.Module):
@@ -62,12 +79,13 @@ class Preview(nn.Module):
         nn.init.zeros_(self.last.weight), nn.init.zeros_(self.last.bias)
 
     def view(self, x: Tensor, w: Tensor, net: "Synthesis", rows: Sequence[Sequence[int]]) -> Tensor:
-        """The last map of the network as it looks from afar, ready for RGB: [n, h, w, c] to [n, h, w, last c]."""
+        """The last map of the network as it looks from afar, ready for RGB, from the low bands of this one:
+        [n, h, w, c / 4] to [n, h, w, last c]."""
         layers = iter(self.afar)
         for block, (a, b) in zip(net.blocks[-self.skipped :], rows[-1 - self.skipped : -1], strict=True):
-            low = x.shape[-1] // 4
-            x = x[..., :low] * (0.5 * frozen(block.up, w[:, a])[:, None, None, :low])
-            side = x.shape[1]
+            low, side = len(block.conv1.depth), x.shape[1]
+            bands = x if x.shape[-1] == low else x[..., :low]
+            x = bands * (0.5 * frozen(block.up, w[:, a])[:, None, None, :low])
             x = chain.run(
                 x, next(layers).link(side, block.conv1, w[:, a]), next(layers).link(side, block.conv2, w[:, b])
             )
@@ -78,8 +96,9 @@ class Preview(nn.Module):
         weight = self.point.weight / self.std
         near, far = weight.split((x.shape[-1], weight.shape[1] - x.shape[-1]), dim=1)
         bias = self.point.bias - weight @ self.mean
+        x, low = Tapped.apply(x, x.shape[-1] // 4)
         y = rounded.product(bias, x.reshape(1, -1, x.shape[-1]), near[None])
-        y = rounded.product(y, self.view(x, w, net, rows).flatten(0, 2)[None], far[None])
+        y = rounded.product(y, self.view(low, w, net, rows).flatten(0, 2)[None], far[None])
         y = y.view(*x.shape[:3], -1).permute(0, 3, 1, 2)
         hidden = rounded.conv2d(F.leaky_relu(y[:, 12:], 0.2), self.mix.weight, self.mix.bias)
         fine = rounded.conv2d(F.leaky_relu_(hidden, 0.2), self.last.weight, self.last.bias)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine import losses, rounded
@@ -42,7 +43,7 @@ class Eye:
 
     def distances(self, a: View, b: View) -> tuple[Tensor, Tensor, Tensor]:
         """Per code: feature MSE, LPIPS, 1 - cosine."""
-        features = (a.features - b.features).square().flatten(1).mean(1)
+        features = torch.stack([F.mse_loss(x, y) for x, y in zip(a.features, b.features, strict=True)])
         identity = 1 - torch.cosine_similarity(a.vector, b.vector) if self.recognise else torch.zeros_like(features)
         return features, self.percept.distance(a.percept, b.percept), identity
 
