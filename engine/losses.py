@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from engine import assets
 from engine.core.errors import UserError
 from engine.faces.recogniser_a import recogniser_a
+from engine.laid import lay_out
 
 SMALLEST = 64  # px; smaller images are enlarged first, since the trunks halve the size up to five times
 
@@ -29,7 +30,8 @@ def lpips(net: Literal["alex", "vgg"] = "alex", device: torch.device | str = "cp
         raise UserError(f"LPIPS has no trunk {net!r}; known: alex, vgg")
     from engine import vision
 
-    return Perceptual(vision.lpips_network(net, assets.load(f"lpips-{net}"))).to(device)
+    network = Perceptual(vision.lpips_network(net, assets.load(f"lpips-{net}"))).to(device)
+    return lay_out(network) if net == "alex" else network  # VGG's maps are large beside its weights
 
 
 class Perceptual(nn.Module):
