@@ -1,7 +1,8 @@
 """GUIDE, ours against a loop as published, on the same weights, codes and threads: `python -m benchmarks.guide_step`.
 
-A step: in every round both take one on the same codes, in turn; ratios are within a round. Ours has looked at the
-frozen side of these codes before, as it does once for each code of its bank. Memory: the peak that a process of its own
+A step: in every round both take one on the same codes, in turn, each in a process of its own; ratios are within a
+round. Ours has looked at the frozen side of these codes before, as it does once for each code of its bank, and keeps
+its memory between steps, as a run does. Memory: the peak that a process of its own
 reaches in three steps, less what it holds before them. To the same result: seconds until a person is a stranger to
 recogniser B, and what random faces keep by then, for several people, both ways in turn.
 """
@@ -12,8 +13,11 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, nullcontext
 from functools import partial
-from typing import NamedTuple
+from multiprocessing import get_context
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -23,6 +27,7 @@ from benchmarks.memory import alone, peak
 from benchmarks.stylegan2 import CONFIG as STYLEGAN2
 from benchmarks.tables import spread
 from engine import device as devices
+from engine import memory
 from engine.core.events import result
 from engine.data import LatentBatch, Request
 from engine.delta import compose, editable
@@ -43,6 +48,7 @@ KNOBS = {"start": "base", "lr": 2e-4, "neighbours": 2, "others": 2, "mixed": 0.0
 BANK = 16
 FORMS = (".0f", ".1f", ".2f", ".2f")
 PERSON = 500  # and those after it
+SETTLED = 0.1  # s after which threads that wait have stopped to spin
 
 
 def ffhq() -> nn.Module:
@@ -87,8 +93,8 @@ class Bench:
         """The parts of a step's loss, each to go backward through when it comes."""
         random = torch.Generator().manual_seed(seed)
         if way == "ours":
-            for _, loss in self.knobs.losses(self.students[way], self.draws, random):
-                yield loss
+            for losses in self.knobs.losses(self.students[way], self.draws, random):
+                yield sum(losses.values())
         else:
             yaw = self.knobs.yaw(self.base, random)
             _, here, there = self.draws.step(random)
@@ -116,17 +122,52 @@ class Bench:
         return time.perf_counter() - started
 
 
-def speed(model: str, rounds: int, dtype: torch.dtype = torch.float32) -> str:
-    bench = Bench(model, dtype=dtype)
+class Process:
+    """One way in a process of its own; ours keeps its memory, as a run does."""
+
+    def __init__(self, *described: Any) -> None:
+        self.pool = ProcessPoolExecutor(1, get_context("spawn"), _begin, described)
+
+    def tell(self, what: Callable[..., Any], *given: Any) -> Any:
+        """What a function of this module gives there, once the threads of the other process have gone to sleep."""
+        time.sleep(SETTLED)
+        return self.pool.submit(what, *given).result()
+
+
+_lasting = ExitStack()  # as long as the process
+
+
+def _begin(model: str, way: str, dtype: torch.dtype) -> None:
+    global _bench, _way
+    _bench, _way = Bench(model, dtype=dtype), way
+    if way == "ours":
+        _lasting.enter_context(memory.kept())
+
+
+def _first_loss() -> float:
     with torch.no_grad():
-        first = {way: sum(loss.item() for loss in bench.losses(way, 0)) for way in bench.students}
-    for way in bench.students:
-        bench.step(way, 0)
-    seeds = range(1, rounds + 1)
-    view = bench.keep_views(seeds)
-    taken = [{way: bench.step(way, seed) for way in bench.students} for seed in seeds]
+        return sum(loss.item() for loss in _bench.losses(_way, 0))
+
+
+def _get_ready(rounds: int) -> float:
+    """Takes a first step, looks at all that is looked at once, and gives the seconds for each such view."""
+    _bench.step(_way, 0)
+    return _bench.keep_views(range(1, rounds + 1)) if _way == "ours" else 0.0
+
+
+def _step(seed: int) -> float:
+    return _bench.step(_way, seed)
+
+
+def speed(model: str, rounds: int, dtype: torch.dtype = torch.float32) -> str:
+    ways = {way: Process(model, way, dtype) for way in ("published", "ours")}
+    first = {way: one.tell(_first_loss) for way, one in ways.items()}
+    view = {way: one.tell(_get_ready, rounds) for way, one in ways.items()}["ours"]
+    taken = [{way: one.tell(_step, seed) for way, one in ways.items()} for seed in range(1, rounds + 1)]
+    for one in ways.values():
+        one.pool.shutdown()
     ratios = [row["published"] / row["ours"] for row in taken]
-    seconds = {way: statistics.median(row[way] for row in taken) for way in bench.students}
+    seconds = {way: statistics.median(row[way] for row in taken) for way in ways}
     losses = f"{first['ours']:.4f} | {abs(first['ours'] - first['published']):.1e}"
     title = model if dtype == torch.float32 else f"{model}, our gradients in {str(dtype).removeprefix('torch.')}"
     cells = [title, f"{seconds['published']:.2f}", f"{seconds['ours']:.2f}", spread(ratios), f"{view:.2f}", losses]
@@ -135,10 +176,11 @@ def speed(model: str, rounds: int, dtype: torch.dtype = torch.float32) -> str:
 
 def peak_of_steps(model: str, way: str) -> float:
     bench = Bench(model, dtype=devices.quick_type(torch.device("cpu")))
-    return peak(lambda: [bench.step(way, seed) for seed in range(3)])
+    with memory.kept() if way == "ours" else nullcontext():
+        return peak(lambda: [bench.step(way, seed) for seed in range(3)])
 
 
-def memory(model: str) -> str:
+def memory_row(model: str) -> str:
     found = {way: alone(peak_of_steps, model, way) for way in ("published", "ours")}
     return f"| {model} | {found['published']:.0f} | {found['ours']:.0f} | {found['ours'] / found['published']:.2f} |"
 
@@ -223,7 +265,7 @@ def main() -> None:
             print(speed(model, args.rounds, dtype), flush=True)
     print("\n| model | published, MB | ours, MB | share |\n|---|---|---|---|")
     for model in args.models:
-        print(memory(model), flush=True)
+        print(memory_row(model), flush=True)
     print(f"\n| until a person is a stranger, {args.people} people | steps | s | likeness left | random faces keep |")
     print("|---|---|---|---|---|")
     for line in until_a_stranger(args.people, args.faces, args.most):

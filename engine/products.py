@@ -31,15 +31,16 @@ def batched(
     bias: Tensor | None = None,
     slope: float = 1.0,
     copy: Tensor | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """offset + bias + x weightᵀ of x [n, places, inputs] and weights [n, outputs, inputs] of each sample's own, what is
     negative times `slope`; and all of it once more in the `copy`'s number type. Some places at a time, so that every
-    pass finds their product in the cache and no second map is needed."""
+    pass finds their product in the cache and no second map is needed. It is written into `out` if that is given."""
     if not _suits(x, weight):
-        y = torch.baddbmm(offset if bias is None else offset + bias, x, weight.mT)
-        return _finish(y, slope, copy)
+        y = _finish(torch.baddbmm(offset if bias is None else offset + bias, x, weight.mT), slope, copy)
+        return y if out is None else out.copy_(y)
     shape = *x.shape[:2], weight.shape[1]
-    y, offset = x.new_empty(shape), offset.expand(shape)
+    y, offset = x.new_empty(shape) if out is None else out, offset.expand(shape)
     for i, own in enumerate(weight):
         for at in range(0, shape[1], PLACES):
             some = slice(at, at + PLACES)

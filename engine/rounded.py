@@ -78,8 +78,8 @@ class _Conv(torch.autograd.Function):
         stride, pad, _, transposed, _, groups = how
         conv = F.conv_transpose2d if transposed else F.conv2d  # which autocast knows, unlike what they call
         y = conv(x, weight, bias, stride=stride, padding=pad, groups=groups)
-        ctx.save_for_backward(x, weight)
-        ctx.kind, ctx.how = type_for(y), how
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
+        ctx.kind, ctx.how, ctx.like = type_for(y), how, (x.shape, x.dtype)
         return y
 
     @staticmethod
@@ -87,6 +87,9 @@ class _Conv(torch.autograd.Function):
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
         *wanted, _ = ctx.needs_input_grad
-        given, biases = (one.to(ctx.kind) for one in (grad, x, weight)), [grad.shape[1]] if wanted[2] else None
-        found = zip(aten.convolution_backward(*given, biases, *ctx.how, wanted), (x, weight, weight), strict=True)
-        return *(None if one is None else one.to(like.dtype) for one, like in found), None
+        shape, dtype = ctx.like
+        x = grad.new_empty(shape, dtype=ctx.kind) if x is None else x.to(ctx.kind)  # only its shape is asked then
+        biases = [grad.shape[1]] if wanted[2] else None
+        found = aten.convolution_backward(grad.to(ctx.kind), x, weight.to(ctx.kind), biases, *ctx.how, wanted)
+        types = dtype, weight.dtype, weight.dtype
+        return *(None if one is None else one.to(kind) for one, kind in zip(found, types, strict=True)), None

@@ -1,7 +1,7 @@
 """MobileNetV2's bottleneck on maps channels last, as one step of the backward pass: 1x1, depthwise 3x3, 1x1.
 
-Its weights are constants here. With them out of the way only two maps are kept, which tell where ReLU6 was flat; and
-1x1 convs are products, whose maps nobody has to turn around first.
+Its weights are constants here. With them out of the way only two maps are kept, which tell where ReLU6 was flat, in the
+number type of the gradients that were asked for; and 1x1 convs are products, whose maps nobody has to turn around.
 """
 
 import torch
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from engine import products
+from engine import products, rounded
 
 aten = torch.ops.aten
 CEILING = 6.0
@@ -40,14 +40,16 @@ class _Bottleneck(torch.autograd.Function):
         deep = F.conv2d(_first(wide), by.depth, by.depth_bias, by.stride, 1, groups=len(by.depth))
         deep = F.hardtanh_(_last(deep), 0.0, CEILING)
         y = _product(deep, by.project, by.project_bias)
-        ctx.save_for_backward(wide, deep)
+        kind = rounded.type_for(x)
+        ctx.save_for_backward(wide.to(kind), deep.to(kind))
         ctx.by = by
         return y.add_(x) if by.is_residual else y
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        (wide, deep), by = ctx.saved_tensors, ctx.by
+        wide, deep = (one.to(grad.dtype) for one in ctx.saved_tensors)
+        by = ctx.by
         g = aten.hardtanh_backward(_product(grad, by.project_back), deep, 0.0, CEILING)
         how = [by.stride] * 2, [1, 1], [1, 1], False, [0, 0], len(by.depth)
         g = aten.convolution_backward(_first(g), _first(wide), by.depth, None, *how, [True, False, False])[0]

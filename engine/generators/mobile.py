@@ -124,6 +124,7 @@ class Mobile(LatentGenerator):
 
     editable = ("synthesis.first.*", "synthesis.blocks.[0-3].*")
     deciding_rows = 12  # of the same stages, up to 32 px
+    together = 3
 
     def __init__(
         self,

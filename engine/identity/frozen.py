@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine import losses, rounded
@@ -37,13 +36,13 @@ class Eye:
     def look(self, model: nn.Module, w: Tensor, yaw: float = 0.0, *, glance: bool = False) -> View:
         with rounded.gradients(self.dtype):
             features, image = model.render(w, size=self.size, yaw=yaw)
-        nothing = image.new_zeros(len(w), 1)
-        vector = self.recognise(image) if self.recognise and not glance else nothing
+            nothing = image.new_zeros(len(w), 1)
+            vector = self.recognise(image) if self.recognise and not glance else nothing
         return View(nothing if glance else features, self.percept.features(image), vector)
 
     def distances(self, a: View, b: View) -> tuple[Tensor, Tensor, Tensor]:
         """Per code: feature MSE, LPIPS, 1 - cosine."""
-        features = torch.stack([F.mse_loss(x, y) for x, y in zip(a.features, b.features, strict=True)])
+        features = losses.mean_square(a.features, b.features)
         identity = 1 - torch.cosine_similarity(a.vector, b.vector) if self.recognise else torch.zeros_like(features)
         return features, self.percept.distance(a.percept, b.percept), identity
 

@@ -203,9 +203,9 @@ class Guide:
             step += 1
             optimiser.zero_grad()
             scalars = Counter()
-            for name, loss in self.losses(student, draws, random):
-                loss.backward()
-                scalars[name] += loss.item()
+            for parts in self.losses(student, draws, random):
+                sum(parts.values()).backward()
+                scalars.update({name: loss.item() for name, loss in parts.items()})
             optimiser.step()
             if step % self.snapshot_every == 0 and step < self.steps:
                 yield Snapshot(before + step, capture(student, optimiser, random, step) | _packed(earlier))
@@ -242,28 +242,33 @@ class Guide:
         """From where this step looks; a flat picture has one side only."""
         return YAWS[int(torch.randint(len(YAWS), (), generator=random))] if model.is_3d else 0.0
 
-    def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> Iterator[tuple[str, Tensor]]:
-        """Local, adjacency and global loss of one step, each from passes of its own over as many codes as the generator
-        takes together, in parts that add up: whoever goes backward through one before asking for the next holds the
-        graph of few codes only."""
+    def losses(self, student: nn.Module, draws: "Draws", random: torch.Generator) -> Iterator[dict[str, Tensor]]:
+        """Local, adjacency and global loss of one step, in passes over as many codes as the generator takes together,
+        whose parts add up: whoever goes backward through one before asking for the next holds the graph of few codes
+        only. People and neighbours are looked at alike, and so in the same passes; at random faces a glance is enough.
+        """
         yaw = self.yaw(student, random)
         keys, here, there = draws.step(random)
         people, near = len(draws.people), len(draws.people) + self.neighbours
         parts = {
-            "local": (slice(people), 1.0, "mean"),
-            "adjacency": (slice(people, near), self.adjacency_weight, self.reduction),
-            "global": (slice(near, None), self.global_weight, self.reduction),
+            "local": (range(people), 1.0, "mean"),
+            "adjacency": (range(people, near), self.adjacency_weight, self.reduction),
+            "global": (range(near, len(keys)), self.global_weight, self.reduction),
         }
-        for name, (part, weight, reduce) in parts.items():
-            glance, whole = name == "global", range(len(keys))[part]
+        for glance, whole in ((False, range(near)), (True, range(near, len(keys)))):
             for start in whole[:: student.together]:
                 some = slice(start, min(start + student.together, whole.stop))
                 seen = draws.eye.look(student, here[some], yaw, glance=glance)
                 known = draws.frozen.views(keys[some], there[some], yaw, glance=glance)
                 features, percept, identity = draws.eye.distances(seen, known)
-                rec = self.feature_weight * features + percept + self.identity_weight * identity
-                loss = weight * (percept if glance else rec).sum()
-                yield name, loss / len(whole) if reduce == "mean" else loss
+                rec = percept if glance else self.feature_weight * features + percept + self.identity_weight * identity
+                found = {}
+                for name, (codes, weight, reduce) in parts.items():
+                    mine = range(max(codes.start, some.start), min(codes.stop, some.stop))
+                    if mine:
+                        loss = weight * rec[mine.start - start : mine.stop - start].sum()
+                        found[name] = loss / len(codes) if reduce == "mean" else loss
+                yield found
 
 
 @dataclass(frozen=True)
