@@ -73,8 +73,14 @@ def redirect(model: nn.Module, latents: Latents, here: Tensor, there: Tensor, sh
     scores = latents.score_vectors(here, shrink)
     moves = (there - here).transpose(0, 1)  # [num_ws, k, w_dim]
     for layer, row in deciding(model):
-        change = layer.weight @ moves[row].T  # [out, k]
-        if layer.bias is not None:  # a layer without one reads w - w̄
-            gain = getattr(layer, "weight_gain", 1.0) / getattr(layer, "bias_gain", 1.0)
-            layer.bias.sub_(change @ (scores[row] @ latents.mean[row]) * gain)
-        layer.weight.add_(change @ scores[row])
+        fold(layer, moves[row], scores[row], -scores[row] @ latents.mean[row])
+
+
+@torch.no_grad()
+def fold(layer: nn.Module, moves: Tensor, scores: Tensor, offsets: Tensor) -> None:
+    """From now on a layer that read w reads w + Σ (score · w + offset) move, of moves and scores [k, w_dim]."""
+    change = layer.weight @ moves.T  # [out, k]
+    if layer.bias is not None:  # a layer without one reads w - w̄, of which a score knows no constant part
+        gain = getattr(layer, "weight_gain", 1.0) / getattr(layer, "bias_gain", 1.0)
+        layer.bias.add_(change @ offsets * gain)
+    layer.weight.add_(change @ scores)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engine.generators.tiny import Tiny
-from engine.redirect import Latents, redirect
+from engine.redirect import Latents, fold, redirect
 
 
 @pytest.fixture
@@ -89,3 +89,12 @@ def test_whitened_random_codes_are_standard_normal(base, latents):
     torch.testing.assert_close(
         latents.mean + u[:, None] @ latents.spread, codes(base, *range(300, 1300)), atol=1e-3, rtol=0
     )
+
+
+def test_a_folded_layer_reads_what_was_moved():
+    random = torch.Generator().manual_seed(0)
+    w, moves, scores, offsets = (torch.randn(shape, generator=random) for shape in ((7, 6), (2, 6), (2, 6), (2,)))
+    layer = torch.nn.Linear(6, 5)
+    right = layer(w + (w @ scores.T + offsets) @ moves)
+    fold(layer, moves, scores, offsets)
+    torch.testing.assert_close(layer(w), right)

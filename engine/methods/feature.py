@@ -28,6 +28,7 @@ from engine.core.knobs import check, knob
 from engine.core.protocols import Generator
 from engine.data import Request
 from engine.delta import Card, Delta, compose, editable
+from engine.directions.balance import balanced
 from engine.directions.find import MOVES, THRESHOLDS, unprotected
 from engine.directions.fits import FITS
 from engine.directions.labelled import features_of
@@ -70,7 +71,7 @@ class Feature:
         "Quick": {"steps": 60, "samples": 400, "checked": 100},
         "Balanced": {},
         "Thorough": {"steps": 600, "samples": 4000, "batch": 24, "checked": 2000},
-        "Only where it is": {"local": True, "alpha": 4.0, "firmer": 1.0},  # what is no part of the feature changes less
+        "Only where it is": {"local": True, "alpha": 4.0, "firmer": 1.0, "give_back": 0},  # the rest changes less
         "Hard to bring back": {"attacks": 0.2, "local": True, "alpha": 4.0, "firmer": 1.0},  # changes more of the rest
         "As published": {
             "direction": "mean",
@@ -101,6 +102,7 @@ class Feature:
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
     threshold: str = knob("random", "where the gate comes from", choices=THRESHOLDS, advanced=True)
+    give_back: int = knob(2, "rounds of giving back what else was lost, at the end", min=0, max=5, advanced=True)
     attacks: float = knob(0.0, "share of a batch where an attacker would look for it", min=0, max=0.9, advanced=True)
     local: bool = knob(False, "change a sample only in the part of the picture that shows the feature", advanced=True)
     even: bool = knob(True, "a fixed share of a batch is to change, however rare the feature is", advanced=True)
@@ -163,6 +165,9 @@ class Feature:
                 yield Snapshot(step, capture(student, optimiser, random, step) | state)
             if (yield Progress(step, self.steps, losses | scalars, images)):
                 break
+        else:
+            if found:
+                smoothed = yield from balanced(smoothed, found, replace(eye, at=step), self.give_back)
         told = scalars | ({"auc": found.sights[0].auc} if found else {})
         card = Card.draft(self, request.label, steps_done=step, **told)
         yield Done((Delta.between(base, smoothed, card),))
