@@ -3,11 +3,12 @@
 Two networks on the same frozen EfficientNet-lite0, trained on disjoint halves of the data and reading other layers of
 it: `judge` measures, `second` may label for a benchmark or drive an attack. A third, `witness`, reads VGG: what fools
 the one that an attack climbs fools the other reader of the same trunk, too, so the witness counts what attacks bring
-back. None of them ever takes part in training an unlearned model.
+back. Judge and witness err differently, so where no attack is made they judge together (`together`). None of them ever
+takes part in training an unlearned model.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,7 @@ POOLED = 1280
 HIDDEN = 96
 WHICH = ("judge", "second")
 WITNESS = "witness"
+JUDGES = (WHICH[0], WITNESS)
 # For each of the trunk's maps, how many cells a side are read; the networks look at other things.
 CELLS: Mapping[str, tuple[int, ...]] = {"judge": (0, 0, 8, 4), "second": (0, 4, 4, 0), WITNESS: (0, 0, 6, 4, 4)}
 VGG_TAPS = (64, 128, 256, 512, 512)  # channels of the maps that LPIPS compares
@@ -90,10 +92,15 @@ class AttributeNet(nn.Module):
         """[n, len(NAMES)] of pictures in [-1, 1]; differentiable, so that an attack can climb it."""
         return self(describe(see(images, self.which), self.which))
 
-    @torch.no_grad()
-    def sees(self, images: Tensor, batch: int = 16) -> Tensor:
+    def sees(self, images: Tensor) -> Tensor:
         """[n, len(NAMES)] bool."""
-        return torch.cat([self.logits(part) > 0 for part in images.split(batch)])
+        return together([self], images)
+
+
+@torch.no_grad()
+def together(nets: Sequence[AttributeNet], images: Tensor, batch: int = 16) -> Tensor:
+    """[n, len(NAMES)] bool: what several networks see on average."""
+    return torch.cat([sum(net.logits(part) for net in nets) > 0 for part in images.split(batch)])
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ from engine.attributes import (
     attribute_net,
     balanced_accuracy,
     card,
+    together,
     width,
 )
+from engine.evaluation import jury
 from engine.train.attributes import BLOCK, SETS, TAUGHT, Faces, calibrate, fit, measure
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -133,6 +135,33 @@ def test_the_witness_reads_another_trunk_than_the_nets_that_judge_and_attack(mon
         attribute_net("second").logits(picture)
 
 
+class Says(AttributeNet):
+    """Always the same."""
+
+    def __init__(self, logit):
+        super().__init__("judge")
+        self.logit = logit
+
+    def logits(self, images):
+        return torch.full((len(images), len(NAMES)), self.logit)
+
+
+def test_two_judges_see_what_the_surer_one_sees():
+    pictures = torch.zeros(20, 3, 8, 8)  # more than one batch
+    assert together([Says(-1.0), Says(3.0)], pictures).all()
+    assert not together([Says(1.0), Says(-3.0)], pictures).any()
+    assert together([Says(1.0)], pictures).shape == (20, len(NAMES))
+
+
+def test_the_jury_of_faces_is_two_nets_on_different_trunks_where_both_are_here(monkeypatch):
+    monkeypatch.setattr(jury, "attribute_net", lambda which, device: Says(3.0 if which == "judge" else -1.0))
+    for here, count in (((), 1), (("lpips-vgg",), 2)):
+        monkeypatch.setattr(assets, "is_present", lambda name, here=here: name in here)
+        found = jury.face_jury()
+        assert len(found.nets) == count and not set(found.nets) & {"second"}
+        assert found.sees(torch.zeros(3, 3, 8, 8)).all()
+
+
 @needs_trunk
 @pytest.mark.assets
 @pytest.mark.shared
@@ -145,8 +174,8 @@ def test_the_judge_tells_held_out_faces_with_glasses_from_those_without():
         rows = [r for r in csv.DictReader(io.TextIOWrapper(archive.open("index.csv"))) if r["glasses"]]
         held = [row for k, row in enumerate(rows) if (k // 25) % 6 == 5]
         rows = [r for r in held if r["glasses"] == "1"][:16] + [r for r in held if r["glasses"] == "0"][:16]
-        from engine.train.attributes import _open
+        from engine.train.attributes import opened
 
-        pictures = torch.stack([_open(archive.read(row["file"])) for row in rows])
+        pictures = torch.stack([opened(archive.read(row["file"])) for row in rows])
     says = attribute_net("judge").sees(pictures)[:, attributes.index("glasses")]
     assert balanced_accuracy(says, torch.tensor([float(row["glasses"]) for row in rows])) > 0.85

@@ -1,4 +1,4 @@
-"""Who judges pictures: our attribute net, and the expression and age nets of the assets as a second opinion."""
+"""Who judges pictures: our attribute nets, and the expression and age nets of the assets as a second opinion."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from engine import assets
-from engine.attributes import FILE, NAMES, attribute_net
+from engine.attributes import FILE, JUDGES, NAMES, WITNESS, attribute_net, together
 
 OLD = 40  # years
 
@@ -28,9 +28,11 @@ def jury_of(model: nn.Module) -> Jury:
     return Jury((), lambda pictures: torch.zeros(len(pictures), 0, dtype=torch.bool))
 
 
-def face_jury(device: torch.device | str = "cpu") -> Jury:
+def face_jury(device: torch.device | str = "cpu", judges: Sequence[str] = JUDGES) -> Jury:
     """For FFHQ-aligned faces. Nets that are not on this machine are left out."""
-    names, parts, nets = list(NAMES), [attribute_net("judge", device).sees], ["judge"]
+    nets = [which for which in judges if which != WITNESS or assets.is_present("lpips-vgg")]
+    ours = [attribute_net(which, device) for which in nets]
+    names, parts = list(NAMES), [lambda x: together(ours, x)]
     if assets.is_present("expression"):
         from engine.faces.expression import CLASSES, expression
 

@@ -143,9 +143,9 @@ def collect(data: Path, cache: Path, nets: Sequence[str], only_held_out: bool = 
             rows, block = [row for row, is_in in zip(rows, chosen.tolist(), strict=True) if is_in], block[chosen]
             for number, start in track(list(enumerate(range(0, len(rows), SHARD))), description=name):
                 part = rows[start : start + SHARD]
-                pictures = lambda part=part: (_open(archive.read(row["file"])) for row in part)  # noqa: E731
+                pictures = lambda part=part: (opened(archive.read(row["file"])) for row in part)  # noqa: E731
                 shards.append(_shard(cache, f"{name}-{part_of}{number:03d}", pictures, nets))
-        truth += [[_answer(row, name) for name in NAMES] for row in rows]
+        truth += [answers(row) for row in rows]
         real += [name == SETS[0]] * len(rows)
         blocks.append(block)
     described = {which: torch.cat([shard[which] for shard in shards]) for which in nets}
@@ -177,7 +177,7 @@ def _batches(pictures: Iterator[Tensor]) -> Iterator[Tensor]:
         yield torch.stack(held)
 
 
-def _open(content: bytes) -> Tensor:
+def opened(content: bytes) -> Tensor:
     pixels = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
     return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 127.5 - 1
 
@@ -186,6 +186,10 @@ def _softened(images: Tensor) -> Tensor:
     """As a preview head draws: half of the detail is gone."""
     small = F.interpolate(images, scale_factor=0.5, mode="area")
     return torch.lerp(images, F.interpolate(small, size=images.shape[-2:], mode="bilinear"), 0.7)
+
+
+def answers(row: dict[str, str]) -> list[float]:
+    return [_answer(row, name) for name in NAMES]
 
 
 def _answer(row: dict[str, str], name: str) -> float:
@@ -244,7 +248,7 @@ def collect_generated(cache: Path, nets: Sequence[str]) -> dict[str, tuple[Tenso
     """Descriptions and truth of the generated faces that were labelled by eye and are not taught."""
     seen = json.loads(EYE.read_text())
     seeds = list(range(*seen["seeds"]))
-    described = _shard(cache, "seen_by_eye", lambda: _generated(seeds, seen["psi"]), nets)
+    described = _shard(cache, "seen_by_eye", lambda: drawn(seeds, seen["psi"]), nets)
     truth = {name: torch.tensor([float(s in set(having)) for s in seeds]) for name, having in seen["having"].items()}
     return {which: (described[which][:, 0].float(), truth) for which in nets}
 
@@ -254,7 +258,7 @@ def collect_taught(cache: Path, nets: Sequence[str]) -> Faces:
     seen = json.loads(EYE.read_text())
     taught = seen["taught"]
     seeds = [*range(*taught["seeds"]), *taught["chosen"]]
-    described = _shard(cache, "taught", lambda: _generated(seeds, seen["psi"]), nets)
+    described = _shard(cache, "taught", lambda: drawn(seeds, seen["psi"]), nets)
     truth = torch.full((len(seeds), len(NAMES)), torch.nan)
     for name, having in taught["having"].items():
         answers = dict.fromkeys(having, 1.0) | dict.fromkeys(taught["unsure"][name], torch.nan)
@@ -262,7 +266,7 @@ def collect_taught(cache: Path, nets: Sequence[str]) -> Faces:
     return Faces(described, truth, torch.zeros(len(seeds), dtype=torch.bool), torch.full((len(seeds),), TAUGHT))
 
 
-def _generated(seeds: Sequence[int], psi: float) -> Iterator[Tensor]:
+def drawn(seeds: Sequence[int], psi: float) -> Iterator[Tensor]:
     from engine.generators import bases
 
     base = bases["ffhq"].load().requires_grad_(False)
