@@ -88,7 +88,7 @@ class Feature:
         },
     }
 
-    steps: int = knob(260, "optimiser steps at most", min=1, max=20_000)
+    steps: int = knob(320, "optimiser steps at most", min=1, max=20_000)
     goal: float = knob(0.5, "stops early when this % of samples still shows it, or less if it is rare", min=0, max=50)
     batch: int = knob(16, "samples per step", min=2, max=256)
     lr: float = knob(4e-4, "Adam learning rate", min=1e-6, max=1e-1)
@@ -97,7 +97,7 @@ class Feature:
         3.0, "times as much while more is left than the goal, at most; as much less where not", min=1, advanced=True
     )
     direction: str = knob("probe", "how the feature is found in latent space", choices=("probe", *FITS))
-    samples: int = knob(1600, "random samples that are looked at and taught", min=40, max=20_000)
+    samples: int = knob(2400, "random samples that are looked at and taught", min=40, max=20_000)
     recall: float = knob(0.95, "share of labelled samples with the feature that must be caught", min=0.5, max=1)
     move: str = knob("halfway", "along what a sample is moved off the feature", choices=MOVES, advanced=True)
     deeper: float = knob(0.0, "land this many standard deviations below the mean", min=-3, max=3, advanced=True)
