@@ -6,12 +6,14 @@ import torch
 from engine import assets
 from engine.generators import bases
 from engine.generators.dcgan import Dcgan, quickly
-from engine.train.start import draw_weights
 
 
 @pytest.fixture
 def small():
-    return Dcgan(z_dim=6, channels=(8, 6, 4))
+    """The same in every process: some draws make gradients so small that roundings show."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Dcgan(z_dim=6, channels=(8, 6, 4))
 
 
 def test_each_layer_doubles_the_side(small):
@@ -37,7 +39,6 @@ def test_truncation_pulls_z_towards_zero(small):
 
 @pytest.mark.parametrize("samples", [1, 20])  # few places at the first maps, and many at all
 def test_in_bfloat16_picture_and_gradients_are_those_of_its_layers_up_to_rounding(small, samples):
-    small = draw_weights(small, 0)
     w, weights = small.map(small.sample_z(range(samples))), list(small.main.parameters())
     found = []
     for run in (small.synth, lambda w: torch.tanh(small.main(w[:, 0, :, None, None]))):
