@@ -79,7 +79,7 @@ class _Conv(torch.autograd.Function):
         conv = F.conv_transpose2d if transposed else F.conv2d  # which autocast knows, unlike what they call
         y = conv(x, weight, bias, stride=stride, padding=pad, groups=groups)
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
-        ctx.kind, ctx.how, ctx.like = type_for(y), how, (x.shape, x.dtype)
+        ctx.kind, ctx.how, ctx.like, ctx.order = type_for(y), how, (x.shape, x.dtype), _order(y)
         return y
 
     @staticmethod
@@ -88,8 +88,16 @@ class _Conv(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         *wanted, _ = ctx.needs_input_grad
         shape, dtype = ctx.like
-        x = grad.new_empty(shape, dtype=ctx.kind) if x is None else x.to(ctx.kind)  # only its shape is asked then
+        grad = grad.to(ctx.kind, memory_format=ctx.order)
+        if x is None:  # only its shape is asked then
+            x = torch.empty(shape, dtype=ctx.kind, device=grad.device, memory_format=ctx.order)
         biases = [grad.shape[1]] if wanted[2] else None
-        found = aten.convolution_backward(grad.to(ctx.kind), x, weight.to(ctx.kind), biases, *ctx.how, wanted)
+        found = aten.convolution_backward(grad, x.to(ctx.kind), weight.to(ctx.kind), biases, *ctx.how, wanted)
         types = dtype, weight.dtype, weight.dtype
         return *(None if one is None else one.to(kind) for one, kind in zip(found, types, strict=True)), None
+
+
+def _order(x: Tensor) -> torch.memory_format:
+    """Gradients of maps that lie channels last are handed on so: whoever reads both walks through them in one order."""
+    is_last = x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
+    return torch.channels_last if is_last else torch.contiguous_format

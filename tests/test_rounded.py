@@ -26,6 +26,18 @@ def test_a_convolution_has_the_gradients_of_its_formula(groups):
     assert torch.autograd.gradcheck(lambda *given: rounded.conv2d(*given, groups=groups), (x, weight, bias))
 
 
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("order", [torch.channels_last, torch.contiguous_format])
+def test_a_gradient_lies_as_its_map_does(order, learns):
+    x, weight = operands((2, 4, 5, 6), (4, 4, 3, 3))
+    x = x.detach().contiguous(memory_format=order).requires_grad_()
+    y = rounded.conv2d(x, weight.detach().requires_grad_(learns))
+    handed = []
+    x.register_hook(handed.append)
+    y.backward(torch.ones_like(y, memory_format=torch.contiguous_format))
+    assert handed[0].is_contiguous(memory_format=order)
+
+
 def test_nothing_is_computed_for_what_asks_for_no_gradient():
     offset, x, weight = operands((4,), (2, 5, 3), (2, 4, 3))
     y = rounded.product(offset.detach(), x, weight.detach())

@@ -39,7 +39,9 @@ def folded(network: nn.Module) -> nn.Module:
 
 
 def channels_last(network: "MobileFaceNet") -> "MobileFaceNet":
-    """A folded one whose bottlenecks hold maps channels last: a look and its gradient take a quarter less time."""
+    """A folded one that holds maps channels last, bottlenecks in one step of the backward pass: a look and its gradient
+    take a quarter less time."""
+    network.conv1.to(memory_format=torch.channels_last)  # what a conv gives lies as its weights do
     blocks = [Bottleneck(*block.convs, is_residual=block.is_residual) for block in network.features]
     network.features = nn.Sequential(*blocks)
     return network
