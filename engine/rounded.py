@@ -55,7 +55,7 @@ class _Product(torch.autograd.Function):
         g, (for_offset, for_x, for_weight) = grad.to(weight.dtype), ctx.needs_input_grad
         found = (
             grad.sum_to_size(ctx.shape) if for_offset else None,
-            torch.bmm(g, weight) if for_x else None,
+            products.cast(g, weight, ctx.types[1]) if for_x else None,
             torch.bmm(g.mT, x) if for_weight else None,
         )
         return tuple(None if one is None else one.to(kind) for one, kind in zip(found, ctx.types, strict=True))
