@@ -249,7 +249,7 @@ def told(judge: Judge, base: nn.Module, person: torch.Tensor, others: torch.Tens
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=USUAL)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--people", type=int, default=3, help="who are erased until they are strangers")
     parser.add_argument("--faces", type=int, default=32, help="random faces whose retention is measured")
     parser.add_argument("--most", type=int, default=30, help="published steps at most")

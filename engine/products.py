@@ -50,8 +50,8 @@ def batched(
 
 
 def cast(x: Tensor, weight: Tensor, kind: torch.dtype) -> Tensor:
-    """x weight of x [n, places, inputs] and weights [n, inputs, outputs] in a number type of its own: on a processor some
-    places at a time, so that no second map is needed."""
+    """x weight of x [n, places, inputs] and weights [n, inputs, outputs], given in a number type of its own: on a
+    processor some places at a time, so that no second map is needed."""
     if x.dtype == kind or x.device.type != "cpu":
         return torch.bmm(x, weight).to(kind)
     y = x.new_empty(*x.shape[:2], weight.shape[2], dtype=kind)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from engine import assets
+from engine import assets, rounded
 from engine.core.errors import UserError
 from engine.faces import align, detect, recogniser_a, recogniser_b
 from engine.faces.age_gender import AgeGender
@@ -252,6 +252,18 @@ def test_a_bottleneck_keeps_only_the_maps_behind_its_two_kinks(random_recogniser
     y = block(torch.rand(1, 64, 28, 28).requires_grad_())
     (step, _), *_ = y.grad_fn.next_functions  # behind the turn of the map
     assert [tuple(kept.shape) for kept in step.saved_tensors] == [(1, 28, 28, 128)] * 2
+
+
+@pytest.mark.parametrize("at", [0, 1])  # with stride 2, which goes back in single precision, and with stride 1
+def test_a_bottleneck_rounds_gradients_where_it_was_asked_to_and_nothing_that_is_seen(random_recogniser, at):
+    block = recogniser_a.channels_last(recogniser_a.folded(random_recogniser)).features[at]
+    x = torch.rand(2, 64, 28, 28).requires_grad_()
+    exact = block(x)
+    with rounded.gradients(torch.bfloat16):
+        same = block(x)
+    assert torch.equal(exact, same)
+    (right,), (near,) = (torch.autograd.grad(y.square().sum(), x) for y in (exact, same))
+    assert 0 < (near - right).norm() <= 0.02 * right.norm()
 
 
 @pytest.mark.assets

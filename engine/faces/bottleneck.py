@@ -1,7 +1,8 @@
 """MobileNetV2's bottleneck on maps channels last, as one step of the backward pass: 1x1, depthwise 3x3, 1x1.
 
 Its weights are constants here. With them out of the way only two maps are kept, which tell where ReLU6 was flat, in the
-number type of the gradients that were asked for; and 1x1 convs are products, whose maps nobody has to turn around.
+number type of the gradients that were asked for, in which they are computed, too; and 1x1 convs are products, whose
+maps nobody has to turn around.
 """
 
 import torch
@@ -48,13 +49,16 @@ class _Bottleneck(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        wide, deep = (one.to(grad.dtype) for one in ctx.saved_tensors)
-        by = ctx.by
-        g = aten.hardtanh_backward(_product(grad, by.project_back), deep, 0.0, CEILING)
+        wide, deep = ctx.saved_tensors
+        by, kind = ctx.by, wide.dtype
+        g = aten.hardtanh_backward(_product(grad.to(kind), by.project_back), deep, 0.0, CEILING)
         how = [by.stride] * 2, [1, 1], [1, 1], False, [0, 0], len(by.depth)
-        g = aten.convolution_backward(_first(g), _first(wide), by.depth, None, *how, [True, False, False])[0]
+        if by.stride > 1:  # oneDNN takes twenty times as long for it in bfloat16
+            g, wide = g.to(grad.dtype), wide.to(grad.dtype)
+        depth = by.depth.to(g.dtype)
+        g = aten.convolution_backward(_first(g), _first(wide), depth, None, *how, [True, False, False])[0]
         g = aten.hardtanh_backward(_last(g), wide, 0.0, CEILING)
-        g = _product(g, by.expand_back)
+        g = _product(g.to(kind), by.expand_back).to(grad.dtype)
         return (g.add_(grad) if by.is_residual else g), None
 
 
@@ -69,4 +73,4 @@ def _last(x: Tensor) -> Tensor:
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """At every place of [n, h, w, c]."""
-    return products.linear(x.flatten(0, 2), weight, bias).unflatten(0, x.shape[:3])
+    return products.linear(x.flatten(0, 2), weight.to(x.dtype), bias).unflatten(0, x.shape[:3])
