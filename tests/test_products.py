@@ -52,3 +52,13 @@ def test_a_network_that_computes_in_bfloat16_has_its_products_in_it():
     bias, x, weight = operands(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         assert products.linear(x[0], weight[0]).dtype == products.batched(bias, x, weight).dtype == torch.bfloat16
+
+
+def test_a_product_cast_to_another_number_type_is_whole_however_few_places_are_taken_at_a_time(monkeypatch):
+    x, weight = operands(torch.bfloat16)[1:]
+    whole = torch.bmm(x, weight.mT)
+    monkeypatch.setattr(products, "PLACES", 16)  # two parts and a shorter one
+    found = products.cast(x, weight.mT, torch.float32)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, whole.float(), atol=0.05, rtol=0.02)  # sums of bfloat16 in another order
+    assert torch.equal(products.cast(x, weight.mT, torch.bfloat16), whole)
